@@ -1,0 +1,165 @@
+# Leasehold. `make help` lists the targets; `make demo` and `make test` are the two to begin with.
+ifeq ($(filter oneshell,$(.FEATURES)),)
+$(error GNU make 4 is needed)
+endif
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The same flags for every build, so that all targets, clones and CI share one build cache.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+MANAGER_IMAGE ?= ghcr.io/leasehold-io/manager:dev
+AGENT_IMAGE ?= ghcr.io/leasehold-io/agent:dev
+CONTAINER_TOOL ?= $(shell command -v docker || command -v podman)
+GOARCH ?= $(shell go env GOARCH)
+CLUSTER ?= local
+NAMESPACE ?= leasehold-system
+HELM_ARGS ?=
+export MANAGER_IMAGE AGENT_IMAGE CLUSTER
+
+BIN := bin
+LOCALCLUSTER := go run ./hack/localcluster
+# Directory of helm, kubectl, etcd, kube-apiserver: built from Go modules once, outside the checkout.
+K8S_BIN = $$($(LOCALCLUSTER) binaries $(1))
+LINT = $$(hack/tools/tool golangci-lint-kube-api-linter)
+
+##@ Begin
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: demo-images-$(CLUSTER) ## Three short stories on a real cluster; CLUSTER=local (default), kind or current
+	go run ./test/demo
+
+.PHONY: demo-images-local demo-images-kind demo-images-current
+demo-images-local: images
+demo-images-kind demo-images-current: docker-build
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Regenerate deepcopy code, CRDs, RBAC, chart templates and docs
+	gen=$$(hack/tools/tool controller-gen)
+	"$$gen" object paths=./api/...
+	"$$gen" crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
+	"$$gen" rbac:roleName=leasehold-manager paths=./internal/... output:rbac:dir=config/rbac
+	go run ./hack/crdtrim config/crd/bases/*.yaml
+	go run ./hack/chart generate
+	go generate ./api/... ./internal/...
+	go run ./hack/apidoc config/crd/bases/*.yaml > docs/api.md.tmp
+	mv docs/api.md.tmp docs/api.md
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	$(LINT) fmt
+
+.PHONY: lint
+lint: ## gofmt, go vet, golangci-lint with the import law and the Kubernetes API linter
+	$(LINT) run ./...
+	go vet ./...
+	bash -n hack/tools/tool .ci/run
+
+.PHONY: manifests
+manifests: ## Lint and render the chart, build config/, and compare the two
+	mkdir -p $(BIN)
+	k8s=$(call K8S_BIN,helm kubectl)
+	export PATH="$$k8s:$$PATH"
+	helm lint --strict charts/leasehold
+	helm template leasehold charts/leasehold --namespace leasehold-system --kube-version 1.31.0 > $(BIN)/helm.yaml
+	kubectl kustomize config/default > $(BIN)/kustomize.yaml
+	go run ./hack/chart compare $(BIN)/helm.yaml $(BIN)/kustomize.yaml
+	echo "The chart and config/default describe the same objects"
+
+.PHONY: verify
+verify: generate lint manifests ## Everything a change must pass besides the tests; fails on any uncommitted or untracked file
+	if ! git rev-parse --git-dir >/dev/null 2>&1; then echo "SKIP: not a git checkout, cannot look for differences"; exit 0; fi
+	changed=$$(git status --porcelain --untracked-files=all)
+	if [[ -n $$changed ]]; then
+	  git --no-pager diff | head -200
+	  printf '%s\n' "These files differ from the commit or are not in it (run make generate and commit):" "$$changed"
+	  exit 1
+	fi
+	echo "The tree is clean"
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-api test-e2e ## All tests: unit, real API server, end to end
+
+.PHONY: test-unit
+test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
+	go test $$(go list ./... | grep -v /leasehold/test/)
+	if command -v "$$(go env CC)" >/dev/null; then
+	  CGO_ENABLED=1 go test -race $$(go list ./internal/... | grep -E '/internal/(fencing|agent|controller/plan)')
+	else
+	  echo "SKIP: the race detector needs a C compiler"
+	fi
+
+.PHONY: test-api
+test-api: ## Tests against a real API server and etcd
+	KUBEBUILDER_ASSETS=$(call K8S_BIN,etcd kube-apiserver kubectl)
+	export KUBEBUILDER_ASSETS
+	go test ./test/api/...
+
+.PHONY: test-e2e
+test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
+	if [[ $$(id -u) != 0 || $$(uname -s) != Linux ]]; then
+	  echo "SKIP: test-e2e starts kubelets and network namespaces, which needs root on Linux (you are $$(id -un) on $$(uname -s))"
+	else
+	  $(MAKE) images
+	  go test ./test/e2e/... -timeout 40m
+	fi
+
+##@ Build
+
+.PHONY: build
+build: ## Build the static binaries for linux/GOARCH into bin/
+	GOOS=linux GOARCH=$(GOARCH) go build -ldflags='-s -w -X main.version=$(VERSION)' -o $(BIN)/ ./cmd/...
+
+.PHONY: images
+images: build ## Pack the binaries as image archives bin/manager.tar and bin/agent.tar; needs no Docker
+	go run ./hack/image -o $(BIN)/manager.tar -tag $(MANAGER_IMAGE) -bin $(BIN)/manager=/manager -entrypoint /manager -user 65532:65532
+	go run ./hack/image -o $(BIN)/agent.tar -tag $(AGENT_IMAGE) -bin $(BIN)/agent=/agent -entrypoint /agent -user 65532:65532
+
+.PHONY: docker-build
+docker-build: ## Build the images with Docker or Podman
+	[[ -n "$(CONTAINER_TOOL)" ]] || { echo "docker-build needs Docker or Podman; make images needs neither" >&2; exit 1; }
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target manager -t $(MANAGER_IMAGE) .
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target agent -t $(AGENT_IMAGE) .
+
+##@ Clusters
+
+.PHONY: cluster-up
+cluster-up: ## Start the local two-node cluster (root on Linux)
+	$(LOCALCLUSTER) up
+
+.PHONY: cluster-down
+cluster-down: ## Stop the local cluster and remove all that it made
+	$(LOCALCLUSTER) down
+
+.PHONY: install
+install: ## Install the CRDs alone into the current context
+	k8s=$(call K8S_BIN,kubectl)
+	"$$k8s/kubectl" apply --server-side -k config/crd
+
+.PHONY: deploy
+deploy: ## Install or upgrade the chart in the current context
+	k8s=$(call K8S_BIN,helm)
+	"$$k8s/helm" upgrade --install leasehold charts/leasehold --namespace $(NAMESPACE) --create-namespace --wait \
+	  --set image.repository=$(call repository,$(MANAGER_IMAGE)) --set image.tag=$(call tag,$(MANAGER_IMAGE)) \
+	  --set agent.image.repository=$(call repository,$(AGENT_IMAGE)) --set agent.image.tag=$(call tag,$(AGENT_IMAGE)) $(HELM_ARGS)
+
+# registry:5000/name:tag -> registry:5000/name and tag
+tag = $(lastword $(subst :, ,$(1)))
+repository = $(patsubst %:$(call tag,$(1)),%,$(1))
+
+.PHONY: clean
+clean: ## Remove bin/; caches outside the checkout stay
+	rm -rf $(BIN)

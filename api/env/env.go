@@ -1,0 +1,39 @@
+// Package env names what a worker finds in its container: the environment of the child, the agent's own settings, and the
+// files. It holds constants only and imports nothing, so that the agent stays small.
+package env
+
+// Variables of the child. They are the stable interface of a worker; see docs/worker.md.
+const (
+	Task           = "LEASEHOLD_TASK"            // name of the LeasedTask
+	Namespace      = "LEASEHOLD_NAMESPACE"       // its namespace
+	Attempt        = "LEASEHOLD_ATTEMPT"         // 1-based number of this attempt
+	FencingToken   = "LEASEHOLD_FENCING_TOKEN"   //nolint:gosec // a number to pass to stores, not a credential
+	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY" // the same for every attempt
+	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"    // path of the payload, byte for byte; an empty file if there is none
+	ResultFile     = "LEASEHOLD_RESULT_FILE"     // path to write the result to
+)
+
+// Variables of the agent. They begin with AgentPrefix and are not passed on to the child.
+const (
+	AgentPrefix          = "LEASEHOLD_AGENT_"
+	AgentLease           = AgentPrefix + "LEASE"
+	AgentDurationSeconds = AgentPrefix + "LEASE_DURATION_SECONDS"
+	AgentPodName         = AgentPrefix + "POD_NAME"
+	AgentPodUID          = AgentPrefix + "POD_UID"
+	AgentNodeName        = AgentPrefix + "NODE_NAME"
+	AgentStopGrace       = AgentPrefix + "STOP_GRACE_SECONDS"
+)
+
+// Files and directories in the worker container.
+const (
+	BinDir         = "/leasehold/bin"     // the agent; read-only
+	AgentPath      = BinDir + "/agent"    //
+	RunDir         = "/leasehold/run"     // writable, one per attempt
+	ResultPath     = RunDir + "/result"   //
+	PayloadDir     = "/leasehold/payload" // read-only
+	PayloadPath    = PayloadDir + "/payload"
+	APIDir         = "/leasehold/api" // the Pod's bound token and the API server's certificate; read-only
+	TokenPath      = APIDir + "/token"
+	CAPath         = APIDir + "/ca.crt"
+	TerminationLog = "/dev/termination-log"
+)

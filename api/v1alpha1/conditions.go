@@ -1,0 +1,61 @@
+package v1alpha1
+
+// Condition types of a LeasedTask. All of them are present once a task has a phase.
+const (
+	// ConditionFinished is True once the phase is final, whatever the outcome. Wait for this one.
+	ConditionFinished = "Finished"
+	// ConditionSucceeded is True or False once finished, Unknown before.
+	ConditionSucceeded = "Succeeded"
+	// ConditionWaiting is True while nothing runs and nothing is wrong with that; its reason says for what.
+	ConditionWaiting = "Waiting"
+	// ConditionLeaseHeld is True while a worker holds the term.
+	ConditionLeaseHeld = "LeaseHeld"
+	// ConditionReady, ConditionReconciling and ConditionStalled are kstatus: Completed is Ready, DeadLettered is Stalled.
+	ConditionReady       = "Ready"
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
+)
+
+// Reasons of ConditionWaiting while it is True. The list is closed.
+const (
+	WaitingBackoff          = "Backoff"          // until status.nextAttemptTime
+	WaitingAwaitingRelease  = "AwaitingRelease"  // the last attempt's process may still run
+	WaitingEpochMissing     = "EpochMissing"     // the epoch ConfigMap is missing or unusable: no grants
+	WaitingWorkerRole       = "WorkerRole"       // the worker role cannot be bound to the Pod's service account
+	WaitingPodRefused       = "PodRefused"       // the API server does not take the Pod; the message quotes it
+	WaitingQuotaExceeded    = "QuotaExceeded"    // a ResourceQuota has no room for the Pod
+	WaitingUnschedulable    = "Unschedulable"    // the scheduler finds no node
+	WaitingImagePull        = "ImagePull"        // an image is not there yet
+	WaitingContainerConfig  = "ContainerConfig"  // a ConfigMap, Secret or key that a container needs is missing
+	WaitingPodStarting      = "PodStarting"      // the Pod was made, its worker has not claimed yet
+	WaitingAgentUnreachable = "AgentUnreachable" // the worker container runs, and its agent has not reached the API server
+)
+
+// Other reasons of conditions.
+const (
+	ReasonNotWaiting     = "NotWaiting"
+	ReasonRunning        = "Running"
+	ReasonPending        = "Pending"
+	ReasonHeld           = "Held"
+	ReasonNotHeld        = "NotHeld"
+	ReasonCompleted      = "Completed"
+	ReasonDeadLettered   = "DeadLettered"
+	ReasonNotStalled     = "NotStalled"
+	ReasonBudgetExceeded = "BudgetExceeded"
+	ReasonStartTimeout   = "StartTimeout"
+	ReasonCannotStart    = "CannotStart"
+)
+
+// Labels and annotations of what the operator makes for a task.
+const (
+	// TaskLabel is on every Pod and Lease of a task; its value is the task's UID.
+	TaskLabel = "leasehold.io/task"
+	// TaskNameAnnotation is the task's name. It may be longer than a label's value can be.
+	TaskNameAnnotation = "leasehold.io/task-name"
+	// AttemptAnnotation is the attempt's number, on its Pod.
+	AttemptAnnotation = "leasehold.io/attempt"
+	// TokenAnnotation is the attempt's fencing token, on its Pod.
+	TokenAnnotation = "leasehold.io/fencing-token"
+	// PayloadAnnotation carries the payload to the downward API, on the Pod.
+	PayloadAnnotation = "leasehold.io/payload"
+)

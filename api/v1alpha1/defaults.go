@@ -1,0 +1,81 @@
+package v1alpha1
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Defaults of fields that are unset. The fields' comments state the same numbers.
+const (
+	DefaultLeaseDurationSeconds  = 30
+	DefaultStartSeconds          = 3600
+	DefaultStopGraceSeconds      = 30
+	DefaultMaxAttempts           = 5
+	DefaultMaxDisruptions        = 10
+	DefaultBackoffInitialSeconds = 1
+	DefaultBackoffMaxSeconds     = 300
+	DefaultBackoffFactor         = 2
+)
+
+// MaxHistory is the largest number of entries in status.history.
+const MaxHistory = 20
+
+// LeaseDuration is D.
+func (s *LeasedTaskSpec) LeaseDuration() time.Duration {
+	return seconds(s.Lease.DurationSeconds, DefaultLeaseDurationSeconds)
+}
+
+// StartTimeout bounds the time from grant to claim.
+func (s *LeasedTaskSpec) StartTimeout() time.Duration {
+	return seconds(s.Timeouts.StartSeconds, DefaultStartSeconds)
+}
+
+// StopGrace is the time from SIGTERM to SIGKILL when a Pod is told to stop.
+func (s *LeasedTaskSpec) StopGrace() time.Duration {
+	return seconds(s.StopGraceSeconds, DefaultStopGraceSeconds)
+}
+
+// Worker is the container of the template that does the work, nil if there is none.
+func (s *LeasedTaskSpec) Worker() *corev1.Container {
+	for i := range s.Template.Spec.Containers {
+		c := &s.Template.Spec.Containers[i]
+		if s.WorkerContainer == "" || c.Name == s.WorkerContainer {
+			return c
+		}
+	}
+	return nil
+}
+
+// Attempts is the budget of failures.
+func (r *RetrySpec) Attempts() int32 { return value(r.MaxAttempts, DefaultMaxAttempts) }
+
+// ForgivenDisruptions is the budget of disruptions.
+func (r *RetrySpec) ForgivenDisruptions() int32 {
+	return value(r.MaxDisruptions, DefaultMaxDisruptions)
+}
+
+// Initial is the bound of the first pause.
+func (b *BackoffSpec) Initial() time.Duration {
+	return seconds(b.InitialSeconds, DefaultBackoffInitialSeconds)
+}
+
+// Max is the largest bound of a pause.
+func (b *BackoffSpec) Max() time.Duration { return seconds(b.MaxSeconds, DefaultBackoffMaxSeconds) }
+
+// Multiplier is the factor between two bounds.
+func (b *BackoffSpec) Multiplier() int32 { return value(b.Factor, DefaultBackoffFactor) }
+
+// IsFinished reports whether the phase is final.
+func (p Phase) IsFinished() bool { return p == PhaseCompleted || p == PhaseDeadLettered }
+
+func value(p *int32, otherwise int32) int32 {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func seconds(p *int32, otherwise int32) time.Duration {
+	return time.Duration(value(p, otherwise)) * time.Second
+}

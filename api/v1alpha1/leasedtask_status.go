@@ -1,0 +1,220 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Phase is the controller's record of where a task stands. Completed and DeadLettered are final.
+// docs/lifecycle.md has every transition. Wait on conditions, not on phases.
+//
+// +kubebuilder:validation:Enum=Available;Claimed;Running;Expired;Completed;DeadLettered
+type Phase string
+
+const (
+	// PhaseAvailable: accepted; waits for its first or next attempt.
+	PhaseAvailable Phase = "Available"
+	// PhaseClaimed: a term was granted to an attempt, and its token is on record.
+	PhaseClaimed Phase = "Claimed"
+	// PhaseRunning: the attempt's worker has claimed its term. A task that ends within two seconds may skip this phase.
+	PhaseRunning Phase = "Running"
+	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run.
+	PhaseExpired Phase = "Expired"
+	// PhaseCompleted: a success was submitted and verified. Final.
+	PhaseCompleted Phase = "Completed"
+	// PhaseDeadLettered: it will not be tried again. Final.
+	PhaseDeadLettered Phase = "DeadLettered"
+)
+
+// LeasedTaskStatus is the controller's record of what happened on the task's Lease.
+type LeasedTaskStatus struct {
+	// phase is where the task stands.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// observedGeneration is the metadata.generation that this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// attempt is the 1-based number of the current or last attempt.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// failures counts attempts that ended by their own fault; see spec.retry.maxAttempts.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failures int32 `json:"failures,omitempty"`
+
+	// disruptions counts attempts that ended by no fault of their own; see spec.retry.maxDisruptions.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Disruptions int32 `json:"disruptions,omitempty"`
+
+	// fencingToken is the token of the current or last attempt. It only rises. Stores that check it refuse every attempt
+	// but the latest.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	FencingToken int64 `json:"fencingToken,omitempty"`
+
+	// holder is the Pod of the current or last attempt.
+	// +optional
+	Holder *Holder `json:"holder,omitempty"`
+
+	// leaseName names the Lease in the task's namespace that is its term.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	LeaseName string `json:"leaseName,omitempty"`
+
+	// result is what the worker wrote to $LEASEHOLD_RESULT_FILE, verified; at most 32 KiB. Unset unless Completed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32768
+	Result *string `json:"result,omitempty"`
+
+	// nextAttemptTime is when the pause before the next attempt ends. Unset while an attempt is under way.
+	// +optional
+	NextAttemptTime *metav1.MicroTime `json:"nextAttemptTime,omitempty"`
+
+	// startTime is when the first attempt's worker claimed its term.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the task reached its final phase.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// history has one entry for each attempt that has ended, oldest first; the latest 20.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	History []AttemptRecord `json:"history,omitempty"`
+
+	// conditions: Finished, Succeeded, Waiting, LeaseHeld, Ready, Reconciling, Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Holder is the Pod of an attempt.
+type Holder struct {
+	// podName is the Pod's name, and the Lease's holderIdentity while the term is open.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	PodName string `json:"podName,omitempty"`
+
+	// nodeName is the node that the Pod's worker claimed from. Unset before the claim.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+
+	// podUID is the UID of the Pod that claimed. Unset before the claim.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	PodUID string `json:"podUID,omitempty"`
+
+	// claimTime is when the worker claimed its term, as far as it could be seen. Unset before the claim.
+	// +optional
+	ClaimTime *metav1.Time `json:"claimTime,omitempty"`
+}
+
+// AttemptOutcome says how an attempt ended.
+//
+// +kubebuilder:validation:Enum=Succeeded;Failed;Disrupted
+type AttemptOutcome string
+
+const (
+	// AttemptSucceeded: submitted, verified, counted.
+	AttemptSucceeded AttemptOutcome = "Succeeded"
+	// AttemptFailed: ended by its own fault.
+	AttemptFailed AttemptOutcome = "Failed"
+	// AttemptDisrupted: ended by no fault of its own.
+	AttemptDisrupted AttemptOutcome = "Disrupted"
+)
+
+// AttemptRecord is what is known of one attempt that has ended.
+type AttemptRecord struct {
+	// attempt is its 1-based number.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// fencingToken is its token.
+	// +optional
+	FencingToken int64 `json:"fencingToken,omitempty"`
+
+	// podName is its Pod.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PodName string `json:"podName,omitempty"`
+
+	// nodeName is the node that its worker ran on. Unset if no worker claimed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+
+	// startTime is when its worker claimed. Unset if none did.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// endTime is when the controller recorded its end.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+
+	// outcome says whose fault the end was.
+	// +required
+	Outcome AttemptOutcome `json:"outcome,omitempty"`
+
+	// reason is one word for programs, from a closed list; see docs/lifecycle.md.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+
+	// message is one sentence for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+
+	// exitCode is the worker's exit code, where one is known. 128+n: killed by signal n.
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+
+	// evidence says what the record rests on: Submission (the agent's own word), Pod (the kubelet's), Observation
+	// (the controller saw no renewal).
+	// +optional
+	Evidence Evidence `json:"evidence,omitempty"`
+
+	// lateSubmission is set when the attempt's agent submitted after its term had been revoked, and was refused.
+	// +optional
+	LateSubmission *LateSubmission `json:"lateSubmission,omitempty"`
+}
+
+// Evidence says what a record rests on.
+//
+// +kubebuilder:validation:Enum=Submission;Pod;Observation
+type Evidence string
+
+const (
+	// EvidenceSubmission: the agent's own word.
+	EvidenceSubmission Evidence = "Submission"
+	// EvidencePod: the kubelet's account of the Pod.
+	EvidencePod Evidence = "Pod"
+	// EvidenceObservation: the controller saw no renewal, or no Lease.
+	EvidenceObservation Evidence = "Observation"
+)
+
+// LateSubmission is what a worker wanted to submit after its term had been revoked.
+type LateSubmission struct {
+	// outcome is the refused submission's.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Outcome string `json:"outcome,omitempty"`
+
+	// fencingToken is the token that it named.
+	// +optional
+	FencingToken int64 `json:"fencingToken,omitempty"`
+
+	// time is when the worker's container ended.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+}

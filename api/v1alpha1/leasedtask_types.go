@@ -1,0 +1,211 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LeasedTask is one unit of work. Each attempt runs in a Pod of its own, holds a Kubernetes Lease, carries a fencing
+// token, and counts only after its submission was checked against that token. Wait for it by condition:
+// `kubectl wait --for=condition=Finished`.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=lt,categories=all
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`
+// +kubebuilder:printcolumn:name="Token",type=integer,JSONPath=`.status.fencingToken`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.holder.nodeName`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status cannot be removed",reason=FieldValueForbidden,fieldPath=".status"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || self.spec.template == oldSelf.spec.template",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.template"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.workerContainer) == has(oldSelf.spec.workerContainer) && (!has(self.spec.workerContainer) || self.spec.workerContainer == oldSelf.spec.workerContainer))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.payload) == has(oldSelf.spec.payload) && (!has(self.spec.payload) || self.spec.payload == oldSelf.spec.payload))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.payload"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.lease) == has(oldSelf.spec.lease) && (!has(self.spec.lease) || self.spec.lease == oldSelf.spec.lease))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.lease"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.timeouts) == has(oldSelf.spec.timeouts) && (!has(self.spec.timeouts) || self.spec.timeouts == oldSelf.spec.timeouts))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.timeouts"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.retry) == has(oldSelf.spec.retry) && (!has(self.spec.retry) || self.spec.retry == oldSelf.spec.retry))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.retry"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.stopGraceSeconds) == has(oldSelf.spec.stopGraceSeconds) && (!has(self.spec.stopGraceSeconds) || self.spec.stopGraceSeconds == oldSelf.spec.stopGraceSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.stopGraceSeconds"
+type LeasedTask struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec is the work to do.
+	// +required
+	Spec LeasedTaskSpec `json:"spec,omitzero"`
+	// status is the controller's record of what happened. The controller alone writes it.
+	// +optional
+	Status LeasedTaskStatus `json:"status,omitzero"`
+}
+
+// LeasedTaskList is a list of LeasedTasks.
+//
+// +kubebuilder:object:root=true
+type LeasedTaskList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []LeasedTask `json:"items"`
+}
+
+// LeasedTaskSpec is the work to do. Everything but ttlSecondsAfterFinished is immutable after the first grant.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
+// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) > 0",message="needs at least one container",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || has(self.workerContainer) || size(self.template.spec.containers) == 1",message="is required when the template has more than one container: it names the one that does the work",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.workerContainer) || self.template.spec.containers.exists(c, c.name == self.workerContainer)",message="names no container of the template",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT; to find that, run `docker inspect --format '{{json .Config.Entrypoint}}' IMAGE` or `crane config IMAGE`",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
+type LeasedTaskSpec struct {
+	// template is the Pod that runs one attempt. The worker container needs a command; the agent becomes its parent.
+	// restartPolicy must be Never or unset: retries are the task's, each with a new Pod and a new fencing token.
+	// terminationGracePeriodSeconds and activeDeadlineSeconds are set by the operator; see stopGraceSeconds.
+	// Init containers and sidecars are not fenced. Immutable after the first grant.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy == 'Never'",message="must be Never: a container restarted in place would run outside its attempt; use spec.retry",fieldPath=".spec.restartPolicy"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.activeDeadlineSeconds)",message="is the operator's; use spec.timeouts of the task",fieldPath=".spec.activeDeadlineSeconds"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.terminationGracePeriodSeconds)",message="is the operator's; use spec.stopGraceSeconds of the task",fieldPath=".spec.terminationGracePeriodSeconds"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.shareProcessNamespace) || !self.spec.shareProcessNamespace",message="cannot be true: the agent must be process 1 of its container to fence it",fieldPath=".spec.shareProcessNamespace"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.hostPID) || !self.spec.hostPID",message="cannot be true: the agent must be process 1 of its container to fence it",fieldPath=".spec.hostPID"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.os) || self.spec.os.name == 'linux'",message="the agent runs on Linux only",fieldPath=".spec.os"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || self.spec.containers.all(c, !has(c.restartPolicy) && !has(c.restartPolicyRules))",message="containers cannot have a restart policy of their own: a container restarted in place would run outside its attempt",fieldPath=".spec.containers"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.volumes) || self.spec.volumes.all(v, !v.name.startsWith('leasehold-'))",message="volume names that begin with leasehold- are the operator's",fieldPath=".spec.volumes"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !c.name.startsWith('leasehold-')) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !c.name.startsWith('leasehold-'))))",message="container names that begin with leasehold- are the operator's",fieldPath=".spec"
+	Template corev1.PodTemplateSpec `json:"template,omitzero"`
+
+	// workerContainer names the container of the template that does the work. Default: the only container.
+	// Required with more than one. Immutable after the first grant.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	WorkerContainer string `json:"workerContainer,omitempty"`
+
+	// payload is the input of the task, usually JSON, at most 65536 bytes. The worker finds it, byte for byte, in the file
+	// $LEASEHOLD_PAYLOAD_FILE. Default: an empty file. It is visible to whoever may read Pods or tasks in the
+	// namespace: put no secrets here. Immutable after the first grant.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Payload *string `json:"payload,omitempty"`
+
+	// lease says how a holder proves that it is alive. Immutable after the first grant; a holder is judged by what
+	// stands on its own Lease.
+	// +optional
+	Lease LeaseSpec `json:"lease,omitzero"`
+
+	// timeouts bound waiting and running. Immutable after the first grant.
+	// +optional
+	Timeouts TimeoutsSpec `json:"timeouts,omitzero"`
+
+	// retry says how often and how soon the task is tried again. Immutable after the first grant.
+	// +optional
+	Retry RetrySpec `json:"retry,omitzero"`
+
+	// stopGraceSeconds is how long the worker has from SIGTERM to SIGKILL when its Pod is told to stop, in seconds.
+	// The Pod's terminationGracePeriodSeconds is this plus 5, in which the agent submits. Default 30. Not used when the
+	// worker is fenced: then its lease leaves less. Immutable after the first grant.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	StopGraceSeconds *int32 `json:"stopGraceSeconds,omitempty"`
+
+	// ttlSecondsAfterFinished is how long a finished task stays, in seconds from status.completionTime; then it is
+	// deleted, with its Pods. 0: at once. Default: it stays until somebody deletes it. May be changed at any time.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// LeaseSpec says how a holder proves that it is alive.
+//
+// +kubebuilder:validation:MinProperties=1
+type LeaseSpec struct {
+	// durationSeconds is D, the time without a renewal after which a worker is judged dead, in seconds. The agent renews
+	// every D/4 and ends its process tree before D has passed. Shorter finds a dead worker sooner and writes more
+	// often. Default 30.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=3600
+	DurationSeconds *int32 `json:"durationSeconds,omitempty"`
+}
+
+// TimeoutsSpec bounds waiting and running.
+//
+// +kubebuilder:validation:MinProperties=1
+type TimeoutsSpec struct {
+	// startSeconds bounds, for each attempt, the time from the grant to the worker's claim, in seconds: scheduling, image
+	// pull, volumes, init containers. After it the Pod is deleted and the task is dead-lettered with the cause; what
+	// cannot start the first time is not tried again. Default 3600.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	StartSeconds *int32 `json:"startSeconds,omitempty"`
+}
+
+// RetrySpec has two budgets. Failures are the attempt's own fault: a non-zero exit, a result that does not verify, memory
+// exhausted, a worker that vanished without explanation. Disruptions are not: eviction, preemption, a deleted Pod, a lost node,
+// a worker that fenced itself. Waiting counts against neither.
+//
+// +kubebuilder:validation:MinProperties=1
+type RetrySpec struct {
+	// maxAttempts is how many failures the task may have in all, the first attempt included: with 1 the first failure is
+	// the last. Default 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+
+	// maxDisruptions is how many disruptions are forgiven; one more ends the task. 0: none. Default 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	MaxDisruptions *int32 `json:"maxDisruptions,omitempty"`
+
+	// backoff is the pause before the next attempt.
+	// +optional
+	Backoff BackoffSpec `json:"backoff,omitzero"`
+}
+
+// BackoffSpec is an exponential pause: bound = min(maxSeconds, initialSeconds * factor^(n-1)), with n the number of failures and
+// disruptions so far, then jitter.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="(has(self.maxSeconds) ? self.maxSeconds : 300) >= (has(self.initialSeconds) ? self.initialSeconds : 1)",message="must not be below initialSeconds (defaults: initialSeconds 1, maxSeconds 300)",fieldPath=".maxSeconds"
+type BackoffSpec struct {
+	// initialSeconds is the bound of the first pause, in seconds. Default 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	InitialSeconds *int32 `json:"initialSeconds,omitempty"`
+
+	// maxSeconds is the largest bound, in seconds. Not below initialSeconds. Default 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	MaxSeconds *int32 `json:"maxSeconds,omitempty"`
+
+	// factor multiplies the bound from one pause to the next; 1 keeps it constant. Default 2.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Factor *int32 `json:"factor,omitempty"`
+
+	// jitter spreads retries that began together. Full: uniform between 0 and the bound. Equal: half of the bound, and
+	// uniform up to as much again. None: the bound. Default Full.
+	// +optional
+	Jitter Jitter `json:"jitter,omitempty"`
+}
+
+// Jitter spreads retries that began together.
+//
+// +kubebuilder:validation:Enum=Full;Equal;None
+type Jitter string
+
+const (
+	// JitterFull is uniform between 0 and the bound.
+	JitterFull Jitter = "Full"
+	// JitterEqual is half of the bound, and uniform up to as much again.
+	JitterEqual Jitter = "Equal"
+	// JitterNone is the bound.
+	JitterNone Jitter = "None"
+)

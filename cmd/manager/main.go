@@ -1,0 +1,192 @@
+// Command manager is the Leasehold operator.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+)
+
+// Leader election, in the ratios of Kubernetes' own components: a dead leader is replaced within 17 s.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+type options struct {
+	metricsAddress  string
+	metricsInsecure bool
+	probeAddress    string
+	leaderElect     bool
+	namespace       string
+	epochConfigMap  string
+	agentImage      string
+	agentPullPolicy string
+	agentSecrets    string
+	concurrency     int
+	logging         *textlogger.Config
+}
+
+func main() {
+	if err := run(parse()); err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func parse() *options {
+	o := &options{logging: textlogger.NewConfig(textlogger.Verbosity(2))}
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint; 0 turns it off.")
+	flag.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "Serve metrics over HTTP and to anybody.")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz.")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "Act only while holding the leader Lease; needed with more than one replica.")
+	flag.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "Namespace of the operator: leader Lease and epoch. Default: $POD_NAMESPACE.")
+	flag.StringVar(&o.epochConfigMap, "epoch-configmap", "leasehold-epoch", "ConfigMap that holds the epoch of fencing tokens.")
+	flag.StringVar(&o.agentImage, "agent-image", "", "Image of the agent that is injected into worker Pods; by digest in releases. Required.")
+	flag.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the agent's image.")
+	flag.StringVar(&o.agentSecrets, "agent-image-pull-secrets", "", "Comma-separated names of pull secrets, looked up in the task's namespace.")
+	flag.IntVar(&o.concurrency, "concurrency", 16, "Tasks worked on at the same time; also bounds requests in flight, which nothing else throttles.")
+	o.logging.AddFlags(flag.CommandLine)
+	flag.Parse()
+	return o
+}
+
+func run(o *options) error {
+	if o.agentImage == "" || o.namespace == "" {
+		return errors.New("--agent-image and --namespace are required")
+	}
+	logger := textlogger.NewLogger(o.logging)
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	sight := controller.NewSight()
+	epoch := types.NamespacedName{Namespace: o.namespace, Name: o.epochConfigMap}
+	if err := mgr.Add(&controller.Looker{Sight: sight, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Name: epoch}); err != nil {
+		return fmt.Errorf("add looker: %w", err)
+	}
+	ctx := ctrl.SetupSignalHandler()
+	r := &controller.Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Clock:    clock.RealClock{},
+		Events:   mgr.GetEventRecorder("leasehold"),
+		Observer: controller.NewObserver(clock.RealClock{}, sight),
+		Epoch:    &controller.ConfigMapEpoch{Live: mgr.GetAPIReader(), Name: epoch},
+		Agent:    o.agent(),
+		Random:   controller.NewRandom(),
+	}
+	if err := r.SetupWithManager(ctx, mgr, o.concurrency); err != nil {
+		return err
+	}
+	if err := addProbes(mgr, sight); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run manager: %w", err)
+	}
+	return nil
+}
+
+func newManager(o *options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("build scheme: %w", err)
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	// No client-side throttle: it would delay verdicts and starve renewals of our own leader Lease. Requests in flight are
+	// bounded by --concurrency; the API server's priority and fairness does the rest (see the FlowSchemas we ship).
+	config.QPS, config.Burst = -1, -1
+	metrics := metricsserver.Options{BindAddress: o.metricsAddress}
+	if !o.metricsInsecure {
+		metrics.SecureServing, metrics.FilterProvider = true, filters.WithAuthenticationAndAuthorization
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(),
+		Metrics:                       metrics,
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "leasehold-manager",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(renewDeadline),
+		RetryPeriod:                   new(retryPeriod),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// cacheOptions keeps what is not ours out of memory: Pods and Leases by label, RoleBindings by name, no managed fields.
+func cacheOptions() cache.Options {
+	isOurs, err := labels.NewRequirement(v1alpha1.TaskLabel, selection.Exists, nil)
+	if err != nil {
+		panic(err) // programming error: a constant label
+	}
+	ours := labels.NewSelector().Add(*isOurs)
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:           {Label: ours},
+			&coordinationv1.Lease{}: {Label: ours},
+			&rbacv1.RoleBinding{}:   {Field: fields.OneTermEqualSelector("metadata.name", controller.WorkerRole)},
+		},
+	}
+}
+
+func (o *options) agent() plan.AgentImage {
+	agent := plan.AgentImage{Name: o.agentImage, PullPolicy: corev1.PullPolicy(o.agentPullPolicy)}
+	for _, name := range strings.FieldsFunc(o.agentSecrets, func(r rune) bool { return r == ',' }) {
+		agent.PullSecrets = append(agent.PullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	return agent
+}
+
+func addProbes(mgr ctrl.Manager, sight *controller.Sight) error {
+	ready := func(*http.Request) error {
+		if !sight.IsOpen(time.Now()) {
+			return errors.New("the API server does not answer")
+		}
+		return nil
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("sight", ready)); err != nil {
+		return fmt.Errorf("add probes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+func running(stopGrace time.Duration) *attempt {
+	held := trust{timing: fencing.TimingFor(10 * time.Second)}
+	held.succeed(second(100), 0)
+	a := newAttempt(held, stopGrace)
+	a.started = true
+	return a
+}
+
+// kills is when SIGKILL is due, and when a tree is given up; 0: never.
+type kills struct{ Kill, Dead float64 }
+
+func killsOf(a *attempt) kills {
+	in := func(b Boot) float64 {
+		if b == never {
+			return 0
+		}
+		return time.Duration(b).Seconds()
+	}
+	return kills{in(a.killAt), in(a.deadAt)}
+}
+
+func TestWhenTheTreeIsKilled(t *testing.T) {
+	tests := map[string]struct {
+		grace time.Duration
+		do    func(*attempt)
+		want  kills
+	}{
+		"it runs":             {30 * time.Second, func(*attempt) {}, kills{}},
+		"trust holds":         {30 * time.Second, func(a *attempt) { a.check(second(107.4)) }, kills{}},
+		"trust ended":         {30 * time.Second, func(a *attempt) { a.check(second(107.5)) }, kills{108.5, 109}},
+		"noticed late":        {30 * time.Second, func(a *attempt) { a.check(second(500)) }, kills{108.5, 109}},
+		"revoked":             {30 * time.Second, func(a *attempt) { a.fence(second(103), whyRefused) }, kills{104, 104.5}},
+		"revoked, then ended": {30 * time.Second, func(a *attempt) { a.fence(second(103), whyRefused); a.check(second(108)) }, kills{104, 104.5}},
+		"told to stop":        {30 * time.Second, func(a *attempt) { a.stop(second(101)) }, kills{131, 0}},
+		"told twice":          {30 * time.Second, func(a *attempt) { a.stop(second(101)); a.stop(second(110)) }, kills{131, 0}},
+		"no grace at all":     {0, func(a *attempt) { a.stop(second(101)) }, kills{102, 0}},
+		"stop, then fence":    {30 * time.Second, func(a *attempt) { a.stop(second(101)); a.check(second(107.5)) }, kills{108.5, 109}},
+		"fence, then stop":    {30 * time.Second, func(a *attempt) { a.check(second(107.5)); a.stop(second(107.6)) }, kills{108.5, 109}},
+		"the command ended":   {30 * time.Second, func(a *attempt) { a.end(second(105), Exit{}) }, kills{105, 0}},
+		"it died of a signal": {30 * time.Second, func(a *attempt) { a.end(second(105), Exit{Signal: syscall.SIGSEGV}) }, kills{105, 0}},
+		"a wrapper died of TERM": {30 * time.Second, func(a *attempt) {
+			a.stop(second(101))
+			a.end(second(101.1), Exit{Signal: syscall.SIGTERM})
+		}, kills{131, 0}},
+		"stopped, and it exited": {30 * time.Second, func(a *attempt) { a.stop(second(101)); a.end(second(102), Exit{}) }, kills{102, 0}},
+		"a wrapper died of the fence": {30 * time.Second, func(a *attempt) {
+			a.check(second(107.5))
+			a.end(second(107.6), Exit{Signal: syscall.SIGTERM})
+		}, kills{108.5, 109}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := running(tc.grace)
+			tc.do(a)
+			if diff := cmp.Diff(tc.want, killsOf(a)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEndBeforeTheFenceCounts(t *testing.T) {
+	a := running(0)
+	a.end(second(105), Exit{})
+	a.check(second(108))
+	if a.afterFence {
+		t.Error("the command had ended while the term was held")
+	}
+	b := running(0)
+	b.check(second(108))
+	b.end(second(108), Exit{})
+	if !b.afterFence {
+		t.Error("the command ended after the term was lost")
+	}
+}
+
+func TestRoundsOfKilling(t *testing.T) {
+	a := running(0)
+	a.end(second(105), Exit{})
+	for _, step := range []struct {
+		at   float64
+		want bool
+	}{{104.9, false}, {105, true}, {105.01, false}, {105.05, true}, {105.06, false}} {
+		if got := a.killDue(second(step.at)); got != step.want {
+			t.Errorf("at %v: %t, want %t", step.at, got, step.want)
+		}
+	}
+}
+
+func TestTermIsSentOnce(t *testing.T) {
+	a := running(0)
+	if a.termDue() {
+		t.Error("without a fence")
+	}
+	a.check(second(108))
+	if !a.termDue() || a.termDue() {
+		t.Error("want it once")
+	}
+}
+
+// TestNothingIsSleptThrough: whatever has happened, the loop wakes no later than the next thing that has to be done.
+func TestNothingIsSleptThrough(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := running(time.Duration(rapid.Int64Range(0, 60).Draw(t, "grace")) * time.Second)
+		now := second(100)
+		for range rapid.IntRange(0, 12).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(4*time.Second)).Draw(t, "pause")))
+			a.check(now)
+			a.killDue(now)
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0:
+				a.stop(now)
+			case 1:
+				a.hear(fencing.Accepted, now, now, 0.5)
+			case 2:
+				a.hear(rapid.SampledFrom([]fencing.Answer{fencing.Unavailable, fencing.Invalid}).Draw(t, "answer"), now, now, 0.5)
+			case 3:
+				a.hear(fencing.Refused, now, now, 0.5)
+			case 4:
+				if a.exit == nil {
+					a.end(now, Exit{})
+				}
+			}
+			wake := a.wake(rapid.Bool().Draw(t, "renewing"))
+			if wake > a.killAt || wake > a.deadAt || (a.fenced == "" && wake > a.trust.ends()) {
+				t.Fatalf("sleeps until %d; kill %d, dead %d, trust ends %d", wake, a.killAt, a.deadAt, a.trust.ends())
+			}
+			if a.fenced == "" && a.wake(false) > a.trust.next {
+				t.Fatal("sleeps beyond the next renewal")
+			}
+			if a.fenced != "" && a.exit == nil && a.killAt == never {
+				t.Fatal("fenced, and nobody will kill")
+			}
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasehold-io/leasehold/api/env"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Config is what one agent process is told about its attempt.
+type Config struct {
+	Server    string // host:port of the API server
+	Namespace string
+	Lease     string
+	PodName   string // the holder's identity
+	PodUID    string
+	NodeName  string
+	Token     fencing.Token
+	Timing    fencing.Timing
+	StopGrace time.Duration
+
+	TokenPath      string
+	CAPath         string
+	ResultPath     string
+	TerminationLog string
+	CgroupRoot     string
+}
+
+// maxNodeBytes bounds the node's name inside the claim, which the admission policy bounds to 256 bytes. It is for people.
+const maxNodeBytes = 128
+
+// Claim names this process. nonce is random and new for every process.
+func (c Config) Claim(nonce string) fencing.Claim {
+	return fencing.Claim{Nonce: nonce, Node: fencing.Truncate(c.NodeName, maxNodeBytes), PodUID: c.PodUID}
+}
+
+func (c Config) leaseURL() string {
+	return "https://" + c.Server + "/apis/coordination.k8s.io/v1/namespaces/" + url.PathEscape(c.Namespace) +
+		"/leases/" + url.PathEscape(c.Lease)
+}
+
+// ConfigFrom reads the settings that the operator put into the Pod. The error names everything that is wrong.
+func ConfigFrom(getenv func(string) string) (Config, error) {
+	var errs []error
+	text := func(name string) string {
+		value := getenv(name)
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s is not set", name))
+		}
+		return value
+	}
+	number := func(name string, least int64) int64 {
+		value, err := strconv.ParseInt(text(name), 10, 64)
+		if err == nil && value < least {
+			err = fmt.Errorf("%d is below %d", value, least)
+		}
+		if err != nil && getenv(name) != "" {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+		return value
+	}
+	cfg := Config{
+		Server:         net.JoinHostPort(text("KUBERNETES_SERVICE_HOST"), text("KUBERNETES_SERVICE_PORT")),
+		Namespace:      text(env.Namespace),
+		Lease:          text(env.AgentLease),
+		PodName:        text(env.AgentPodName),
+		PodUID:         text(env.AgentPodUID),
+		NodeName:       text(env.AgentNodeName),
+		Token:          fencing.Token(number(env.FencingToken, 1)),
+		Timing:         fencing.TimingFor(seconds(number(env.AgentDurationSeconds, 1))),
+		StopGrace:      seconds(number(env.AgentStopGrace, 0)),
+		TokenPath:      env.TokenPath,
+		CAPath:         env.CAPath,
+		ResultPath:     env.ResultPath,
+		TerminationLog: env.TerminationLog,
+		CgroupRoot:     "/sys/fs/cgroup",
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// seconds converts, and clamps what would overflow.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(n, int64(365*24*time.Hour/time.Second))) * time.Second
+}
+
+// ChildEnv is the environment of the command: everything but the agent's own settings.
+func ChildEnv() []string {
+	var kept []string
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, env.AgentPrefix) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}

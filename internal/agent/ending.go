@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Exit is how the command ended.
+type Exit struct {
+	Code   int            // exit code; 128 + n after signal n
+	Signal syscall.Signal // the signal that ended it; 0: it exited
+}
+
+// result is what the command left in its result file.
+type result struct {
+	Written bool
+	Content string
+	Reason  string // why it cannot be submitted; empty: it can
+	Message string
+}
+
+// ending is everything that decides an attempt's outcome, gathered after its process tree is dead.
+type ending struct {
+	Token   fencing.Token
+	Exit    *Exit  // nil: the command never ran
+	Start   error  // why it could not be started
+	Fenced  string // why the term was lost while the command ran, or before
+	Stopped bool   // the Pod was told to stop
+	OOM     bool   // the kernel killed a process of the container for memory
+	Result  result
+	Note    string // the command's own termination message
+}
+
+// submission decides the outcome. The first rule that matches wins.
+func (e ending) submission() fencing.Submission {
+	switch {
+	case e.Start != nil:
+		return e.with(fencing.Failed, fencing.ReasonCommandNotRunnable, e.Start.Error())
+	case e.Fenced != "":
+		return e.with(fencing.Fenced, fencing.ReasonRenewalFailed, e.Fenced)
+	case e.Exit == nil:
+		return e.with(fencing.Interrupted, fencing.ReasonTerminated, "the Pod was told to stop before the command was started")
+	case e.Stopped && (e.Exit.Code != 0 || !e.Result.Written):
+		return e.with(fencing.Interrupted, fencing.ReasonTerminated, "the Pod was told to stop, and the command ended without a result")
+	case e.Exit.Code == 0 && e.Result.Reason != "":
+		return e.with(fencing.Failed, e.Result.Reason, e.Result.Message)
+	case e.Exit.Code == 0:
+		return e.succeeded()
+	case e.OOM:
+		return e.with(fencing.Failed, fencing.ReasonOOMKilled, "the kernel killed a process of the container for memory")
+	case e.Exit.Signal != 0:
+		return e.with(fencing.Failed, fencing.ReasonSignaled, fmt.Sprintf("killed by signal %d (%s)", int(e.Exit.Signal), e.Exit.Signal))
+	default:
+		return e.with(fencing.Failed, fencing.ReasonNonZeroExit, e.Note)
+	}
+}
+
+func (e ending) succeeded() fencing.Submission {
+	s := e.with(fencing.Succeeded, fencing.ReasonCompleted, e.Note)
+	if e.Result.Written {
+		s.Result = &e.Result.Content
+	}
+	if encoded, err := s.Encode(); err != nil || len(encoded) > fencing.MaxSubmissionBytes {
+		return e.tooLarge()
+	}
+	return s
+}
+
+// tooLarge is what is submitted instead of a success whose result does not fit, in the agent's own judgement or the API
+// server's.
+func (e ending) tooLarge() fencing.Submission {
+	return e.with(fencing.Failed, fencing.ReasonResultTooLarge, fencing.ResultTooLarge(len(e.Result.Content)))
+}
+
+func (e ending) with(outcome fencing.Outcome, reason, message string) fencing.Submission {
+	s := fencing.Submission{Token: e.Token, Outcome: outcome, Reason: reason,
+		Message: fencing.Truncate(message, fencing.MaxMessageBytes)}
+	if code, ran := e.exitCode(); ran {
+		s.ExitCode = &code
+	}
+	return s
+}
+
+// exitCode is the command's, or what a shell would give for one that cannot be run.
+func (e ending) exitCode() (int32, bool) {
+	switch {
+	case e.Start != nil:
+		return int32(startExitCode(e.Start)), true
+	case e.Exit != nil:
+		return int32(e.Exit.Code), true //nolint:gosec // 0 to 255
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Agent runs one attempt. All fields are required.
+type Agent struct {
+	Config  Config
+	Mailbox Mailbox
+	Tree    Tree
+	Clock   Clock
+	Alarm   Alarm
+	Signals <-chan os.Signal
+	Jitter  func() float64 // in [0, 1)
+	Log     *slog.Logger
+}
+
+// Run is the agent's life. It returns the exit code. The context ends it early, whatever it is doing: a way out for tests,
+// since the real one runs until it is done or killed.
+func (a *Agent) Run(ctx context.Context) int {
+	held, stopped := a.claim(ctx)
+	if held == nil {
+		return a.abandon(stopped)
+	}
+	attempt := newAttempt(*held, a.Config.StopGrace)
+	if stopped {
+		attempt.stop(a.Clock.Boot())
+	}
+	before := oomKills(a.Config.CgroupRoot)
+	if !a.supervise(ctx, attempt) {
+		return a.leaveToKernel(attempt)
+	}
+	end := a.gather(attempt, before)
+	a.submit(ctx, attempt, end)
+	return exitCode(end)
+}
+
+// abandon ends a process that holds nothing: there is nothing to kill and nothing to submit.
+func (a *Agent) abandon(stopped bool) int {
+	report := fencing.Report{Token: a.Config.Token, Delivery: fencing.DeliveryNone,
+		Outcome: fencing.Fenced, Message: "the claim was refused: the term is another's, or was revoked"}
+	code := ExitNotHeld
+	if stopped {
+		report.Outcome, report.Reason = fencing.Interrupted, fencing.ReasonTerminated
+		report.Message, code = "the Pod was told to stop before the term was claimed", ExitStopped
+	}
+	a.report(report)
+	a.Log.Error("Ended without the term", "reason", report.Message)
+	return code
+}
+
+// leaveToKernel ends a process whose tree outlives its last deadline. Only the end of process 1 kills what the agent
+// cannot, and a submission would claim that nothing runs any more.
+func (a *Agent) leaveToKernel(attempt *attempt) int {
+	a.report(fencing.Report{Token: a.Config.Token, Outcome: fencing.Fenced, Reason: fencing.ReasonRenewalFailed,
+		Delivery: fencing.DeliveryUnknown, Message: attempt.fenced + "; the processes could not be killed in time"})
+	a.Log.Error("The process tree could not be killed in time")
+	return ExitTreeAlive
+}
+
+// gather collects what decides the outcome. The tree is dead: nothing changes any more.
+func (a *Agent) gather(attempt *attempt, oomBefore int) ending {
+	end := ending{
+		Token:   a.Config.Token,
+		Exit:    attempt.exit,
+		Start:   attempt.startErr,
+		Stopped: attempt.stopped,
+		OOM:     oomKills(a.Config.CgroupRoot) > oomBefore,
+	}
+	if attempt.afterFence {
+		end.Fenced = attempt.fenced
+	}
+	if attempt.exit != nil {
+		end.Result = readResult(a.Config.ResultPath)
+		end.Note = readNote(a.Config.TerminationLog)
+	}
+	return end
+}
+
+func (a *Agent) report(report fencing.Report) {
+	if err := writeReport(a.Config.TerminationLog, report); err != nil {
+		a.Log.Warn("The termination message cannot be written", "error", err)
+	}
+}
+
+// exitCode is the command's, unless it never ran or was killed for the term's sake.
+func exitCode(end ending) int {
+	if end.Fenced != "" {
+		return ExitFenced
+	}
+	if code, ran := end.exitCode(); ran {
+		return int(code)
+	}
+	return ExitStopped
+}

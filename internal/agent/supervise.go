@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"syscall"
+
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// rtmin3 is SIGRTMIN+3, which stops an init system; images that hold one name it as their stop signal.
+const rtmin3 = syscall.Signal(37)
+
+// stopSignals are those by which a runtime stops a container: SIGTERM, or what the image names instead.
+var stopSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, rtmin3}
+
+// ForwardedSignals are those that the agent takes in its command's stead.
+func ForwardedSignals() []syscall.Signal {
+	return append([]syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}, stopSignals...)
+}
+
+func isStop(sig syscall.Signal) bool { return slices.Contains(stopSignals, sig) }
+
+// renewal is the answer to one renewal.
+type renewal struct {
+	start Boot
+	reply Reply
+}
+
+// supervise starts the command, keeps the term while it runs, and kills what it leaves. It returns true once nothing of the
+// tree is left, and false if that did not come about in time.
+func (a *Agent) supervise(ctx context.Context, s *attempt) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a renewal under way is of no use to a submission
+	renewals := make(chan renewal, 1)
+	renewing := false
+	for {
+		now := a.Clock.Boot() // always first: whatever woke the loop, it may have slept far beyond that
+		a.act(s, now)
+		if s.hasNoTree() {
+			return true
+		}
+		if now >= s.deadAt || ctx.Err() != nil {
+			return false
+		}
+		if s.renewDue(now) && !renewing {
+			renewing = true
+			go func() { renewals <- a.renew(ctx) }()
+		}
+		a.Alarm.Set(s.wake(renewing))
+		select {
+		case r := <-renewals:
+			renewing = false
+			a.hear(s, r)
+		case exit := <-a.Tree.Exited():
+			a.Log.Info("Command ended", "exitCode", exit.Code, "signal", int(exit.Signal))
+			s.end(a.Clock.Boot(), exit)
+		case <-a.emptied(s):
+			return true
+		case sig := <-a.Signals:
+			a.pass(s, sig.(syscall.Signal))
+		case <-a.Alarm.C():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// act does what is due at now.
+func (a *Agent) act(s *attempt, now Boot) {
+	s.check(now)
+	if s.termDue() {
+		a.Log.Error("Fenced", "reason", s.fenced)
+		a.Tree.Kill(syscall.SIGTERM)
+	}
+	if s.mayStart(now) {
+		s.started = true
+		if s.startErr = a.Tree.Start(); s.startErr != nil {
+			a.Log.Error("Command cannot be started", "error", s.startErr)
+		}
+	}
+	if s.killDue(now) {
+		a.Tree.Kill(syscall.SIGKILL)
+	}
+}
+
+// emptied is the tree's end. It is heard only after the command's own end, which comes first and decides the outcome.
+func (a *Agent) emptied(s *attempt) <-chan struct{} {
+	if s.exit == nil {
+		return nil
+	}
+	return a.Tree.Empty()
+}
+
+// renew is one try. It may take as long as a request may; that trust ends meanwhile is the loop's business.
+func (a *Agent) renew(ctx context.Context) renewal {
+	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
+	defer cancel()
+	start := a.Clock.Boot()
+	return renewal{start: start, reply: a.Mailbox.Renew(ctx, a.Clock.Wall())}
+}
+
+func (a *Agent) hear(s *attempt, r renewal) {
+	if r.reply.Answer != fencing.Accepted {
+		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
+	}
+	s.hear(r.reply.Answer, r.start, a.Clock.Boot(), a.Jitter())
+}
+
+// pass hands a signal on to the command, and begins a stop if it is one.
+func (a *Agent) pass(s *attempt, sig syscall.Signal) {
+	if isStop(sig) && !s.stopped {
+		s.stop(a.Clock.Boot())
+		a.Log.Info("Told to stop", "signal", int(sig))
+	}
+	a.Tree.Signal(sig, isStop(sig))
+}

@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// WorkerRole is the ClusterRole that lets an agent patch Leases, and the name of its binding in each namespace with tasks.
+const WorkerRole = "leasehold-worker"
+
+// bindWorkerRole makes sure that the service account that a Pod runs under may speak through its mailbox. There is one
+// RoleBinding a namespace; each account is added to it once, before the first grant that needs it.
+func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account string) error {
+	if account == "" {
+		account = "default"
+	}
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: WorkerRole}
+	binding := &rbacv1.RoleBinding{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: WorkerRole}, binding)
+	switch {
+	case apierrors.IsNotFound(err):
+		binding = &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: WorkerRole},
+			RoleRef:    role, Subjects: []rbacv1.Subject{subject},
+		}
+		err = r.Client.Create(ctx, binding)
+		if apierrors.IsAlreadyExists(err) {
+			return lostError{fmt.Errorf("bind worker role: %w", err)}
+		}
+		return wrapUnless(isNamespaceTerminating, err, "bind worker role")
+	case err != nil:
+		return fmt.Errorf("get worker role binding: %w", err)
+	case binding.RoleRef != role:
+		return problemError(fmt.Sprintf("RoleBinding %s/%s binds another role: delete it", namespace, WorkerRole))
+	case slices.Contains(binding.Subjects, subject):
+		return nil
+	}
+	err = r.Client.Patch(ctx, binding, client.RawPatch(types.JSONPatchType, addSubject(binding, subject)))
+	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+		return lostError{fmt.Errorf("bind worker role: %w", err)}
+	}
+	return wrapUnless(isNamespaceTerminating, err, "bind worker role")
+}
+
+// addSubject is a JSON patch that adds a subject to the binding as it was read.
+func addSubject(binding *rbacv1.RoleBinding, subject rbacv1.Subject) []byte {
+	type op struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	ops := []op{{"test", "/metadata/resourceVersion", binding.ResourceVersion}}
+	if binding.Subjects == nil {
+		ops = append(ops, op{"add", "/subjects", []rbacv1.Subject{subject}})
+	} else {
+		ops = append(ops, op{"add", "/subjects/-", subject})
+	}
+	raw, err := json.Marshal(ops)
+	if err != nil {
+		panic(fmt.Sprintf("a patch of strings cannot fail to encode: %v", err)) // programming error
+	}
+	return raw
+}
+
+// wrapUnless adds context to an error that is not an outcome.
+func wrapUnless(isOutcome func(error) bool, err error, what string) error {
+	if err == nil || isOutcome(err) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

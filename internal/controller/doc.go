@@ -1,0 +1,15 @@
+// Package controller carries plans out. It gathers a snapshot, lets package plan decide, and does what the plan says, in
+// one order, always: (1) compare-and-swap on the Lease, (2) compare-and-swap on the task's status, (3) Pods, (4) events
+// and metrics. Nothing here decides who may run; read package plan for that, and package fencing for why.
+//
+//	reconciler.go  one pass: get, gather, plan, execute
+//	gather.go      snapshots, from the cache or live
+//	execute.go     the four steps
+//	grant.go       the one step whose status depends on its own answer: the token
+//	pods.go        creating, deleting and limiting Pods; what a refusal means
+//	observer.go    since when this process has seen a term unchanged, and when to look again
+//	sight.go       whether this process can see at all
+//	epoch.go       the epoch, read live at each grant
+//	access.go      the worker role's binding, one per namespace
+//	setup.go       watches, and which events are worth a pass
+package controller

@@ -1,0 +1,146 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// execute carries a plan out, and says when to look again. An answer that the plan could not know, a missing epoch or a
+// refused Pod, goes into the snapshot, and the same rules decide again, once.
+func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan) (time.Duration, error) {
+	log.FromContext(ctx).V(3).Info("Decided", "rule", p.Rule, "live", s.Live)
+	switch {
+	case p.Grant != nil:
+		problem, err := r.grant(ctx, s, &p)
+		if err != nil {
+			return 0, err
+		}
+		if s.GrantProblem = problem; problem != nil {
+			return r.execute(ctx, s, plan.Decide(s))
+		}
+	case p.Revoke != nil:
+		if err := r.revoke(ctx, s.Term, p.Revoke); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.writeStatus(ctx, s, p.Status); err != nil {
+		return 0, err
+	}
+	if p.CreatePod {
+		refusal, err := r.createPod(ctx, s.Task)
+		if err != nil {
+			return 0, err
+		}
+		if s.PodRefusal = refusal; refusal != nil {
+			r.announce(s, &p)
+			return r.execute(ctx, s, plan.Decide(s))
+		}
+	}
+	if err := r.tidy(ctx, &p); err != nil {
+		return 0, err
+	}
+	r.announce(s, &p)
+	if p.Watch > 0 {
+		r.Observer.WakeIn(s.Task, p.Watch)
+	}
+	if p.DeleteTask {
+		return 0, r.deleteTask(ctx, s.Task)
+	}
+	return max(0, p.Requeue), nil
+}
+
+// revoke ends the term exactly as it was seen. Losing that race is an outcome, not an error of the API server's.
+func (r *Reconciler) revoke(ctx context.Context, term *fencing.Term, how *plan.Revoke) error {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: term.Namespace, Name: term.Name}}
+	err := r.Client.Patch(ctx, lease, client.RawPatch(types.JSONPatchType, fencing.RevokePatch(term, how.Expired)))
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return lostError{fmt.Errorf("revoke: %w", err)} // a deleted Lease is a revoked term: the next pass says so
+	case apierrors.IsInvalid(err) && hasCauses(err), apierrors.IsRequestEntityTooLargeError(err):
+		// The Lease has grown beyond what the API server takes. Deleting it revokes the term all the same.
+		uid, rv := types.UID(term.UID), term.ResourceVersion
+		return client.IgnoreNotFound(r.Client.Delete(ctx, lease, client.Preconditions{UID: &uid, ResourceVersion: &rv}))
+	case apierrors.IsInvalid(err):
+		return lostError{fmt.Errorf("revoke: %w", err)} // a `test` failed: claimed, renewed or submitted meanwhile
+	}
+	return fmt.Errorf("revoke: %w", err)
+}
+
+// writeStatus patches the status, on the resourceVersion that the decision was made on.
+func (r *Reconciler) writeStatus(ctx context.Context, s *plan.Snapshot, status *v1alpha1.LeasedTaskStatus) error {
+	if status == nil {
+		return nil
+	}
+	if !plan.IsLegal(s.Task.Status.Phase, status.Phase) {
+		return fmt.Errorf("illegal phase change %s to %s", s.Task.Status.Phase, status.Phase)
+	}
+	next := s.Task.DeepCopy()
+	next.Status = *status
+	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.Task, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return err //nolint:wrapcheck // conflict and not-found are outcomes; the caller adds the rule
+	}
+	s.Task = next
+	return nil
+}
+
+// tidy deletes and limits Pods whose attempt is over.
+func (r *Reconciler) tidy(ctx context.Context, p *plan.Plan) error {
+	for _, pod := range p.DeletePods {
+		if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Pod %s: %w", pod.Name, err)
+		}
+	}
+	for _, limit := range p.LimitPods {
+		next := limit.Pod.DeepCopy()
+		next.Spec.ActiveDeadlineSeconds = &limit.Seconds
+		err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(limit.Pod, client.MergeFromWithOptimisticLock{}))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("limit Pod %s: %w", limit.Pod.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) deleteTask(ctx context.Context, task *v1alpha1.LeasedTask) error {
+	return r.Client.Delete(ctx, task, client.Preconditions{UID: &task.UID, ResourceVersion: &task.ResourceVersion},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+}
+
+// announce tells people and Prometheus what was done. It comes last: nothing is announced that did not happen.
+func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
+	for _, e := range p.Events {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.Events.Eventf(s.Task, nil, kind, e.Reason, e.Action, "%s", fencing.Truncate(e.Note, 1000))
+	}
+	for _, c := range p.Counts {
+		count(c)
+	}
+	if p.Rule == plan.RuleExpired {
+		verdictLag.Observe((s.Now.Sub(s.Since) - s.Term.Duration).Seconds())
+	}
+	p.Events, p.Counts = nil, nil
+}
+
+func hasCauses(err error) bool {
+	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it unwrapped
+	return ok && status.Status().Details != nil && len(status.Status().Details.Causes) > 0
+}

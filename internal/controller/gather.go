@@ -1,0 +1,124 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+)
+
+// Random is where jitter and name suffixes come from.
+type Random struct {
+	Jitter func() float64
+	Suffix func() string
+}
+
+// NewRandom is a Random for production: jitter spreads load and suffixes avoid collisions, neither is a secret.
+func NewRandom() Random {
+	return Random{Jitter: rand.Float64, Suffix: func() string { return utilrand.String(6) }} //nolint:gosec
+}
+
+// reader is where a snapshot is read from, and how it finds the Pods of a task.
+type reader struct {
+	client.Reader
+	podsOf func(taskUID string) client.ListOption
+}
+
+// podsByTask is the cache's index of Pods; the API server selects by label.
+const podsByTask = "taskUID"
+
+func (r *Reconciler) cached() reader {
+	return reader{r.Client, func(uid string) client.ListOption { return client.MatchingFields{podsByTask: uid} }}
+}
+
+func (r *Reconciler) live() reader {
+	return reader{r.Live, func(uid string) client.ListOption { return client.MatchingLabels{v1alpha1.TaskLabel: uid} }}
+}
+
+// gather takes a snapshot. It is nil if the task is gone; then it is also forgotten.
+func (r *Reconciler) gather(ctx context.Context, from reader, key types.NamespacedName) (*plan.Snapshot, error) {
+	task := &v1alpha1.LeasedTask{}
+	if err := from.Get(ctx, key, task); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Observer.ForgetTask(key)
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get task: %w", err)
+	}
+	s := &plan.Snapshot{Task: task, Jitter: r.Random.Jitter(), Suffix: r.Random.Suffix()}
+	term, err := readTerm(ctx, from, task)
+	if err != nil {
+		return nil, err
+	}
+	s.Term = term
+	pods := &corev1.PodList{}
+	if err := from.List(ctx, pods, client.InNamespace(task.Namespace), from.podsOf(string(task.UID))); err != nil {
+		return nil, fmt.Errorf("list Pods: %w", err)
+	}
+	for i := range pods.Items {
+		s.Pods = append(s.Pods, &pods.Items[i])
+	}
+	s.Now = r.Clock.Now()
+	s.Since = r.Observer.See(task, term, s.Now)
+	return s, nil
+}
+
+// gatherLive repeats a snapshot from the API server. It is nil if the task is gone or another of its name took its place.
+func (r *Reconciler) gatherLive(ctx context.Context, cached *plan.Snapshot) (*plan.Snapshot, error) {
+	s, err := r.gather(ctx, r.live(), client.ObjectKeyFromObject(cached.Task))
+	if err != nil || s == nil || s.Task.UID != cached.Task.UID {
+		return nil, err
+	}
+	s.Live = true
+	if s.Term == nil || s.Term.State() != fencing.Claimed {
+		return s, nil
+	}
+	if verdict, _ := fencing.Judge(s.Term, s.Since, s.Now); verdict == fencing.VerdictExpired {
+		s.NodeLost, err = r.nodeLost(ctx, s.Term.Claim.Node)
+	}
+	return s, err
+}
+
+func readTerm(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask) (*fencing.Term, error) {
+	lease := &coordinationv1.Lease{}
+	err := from.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: mailbox.Name(string(task.UID))}, lease)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Lease: %w", err)
+	}
+	return mailbox.Read(lease), nil
+}
+
+// nodeLost says why a node counts as lost, for the history; empty: it does not.
+func (r *Reconciler) nodeLost(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	node := &corev1.Node{}
+	err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node)
+	if apierrors.IsNotFound(err) {
+		return fmt.Sprintf("node %s is gone", name), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("get node: %w", err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return fmt.Sprintf("node %s is not ready: %s", name, c.Reason), nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,64 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+)
+
+// grant begins a term: the epoch is read live, the worker role is bound, the Lease is written, and the resourceVersion of
+// that very write becomes the token. The status that records it is put into the plan. A problem is something outside the
+// task that forbids grants.
+func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) (*plan.GrantProblem, error) {
+	floor := fencing.Token(s.Task.Status.FencingToken)
+	epoch, err := r.Epoch.Read(ctx, floor.Epoch())
+	if err != nil {
+		return problemOf(err, v1alpha1.WaitingEpochMissing)
+	}
+	if err := r.bindWorkerRole(ctx, s.Task.Namespace, s.Task.Spec.Template.Spec.ServiceAccountName); err != nil {
+		return problemOf(err, v1alpha1.WaitingWorkerRole)
+	}
+	lease := p.Grant.Lease(s.Task.Namespace, s.Task.Name, plan.OwnerOf(s.Task))
+	if p.Grant.Over == "" {
+		err = r.Client.Create(ctx, lease)
+	} else {
+		err = r.Client.Update(ctx, lease)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil, lostError{fmt.Errorf("grant: %w", err)}
+	case err != nil:
+		return nil, fmt.Errorf("grant: %w", err)
+	}
+	token, err := fencing.NewToken(epoch, lease.ResourceVersion)
+	if err != nil {
+		return nil, fmt.Errorf("grant: %w", err)
+	}
+	if token <= floor {
+		return &plan.GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: fmt.Sprintf(
+			"a grant in epoch %d has token %d, which is not above %d: the cluster's revisions went back; raise the epoch", epoch, token, floor)}, nil
+	}
+	p.Status = plan.Granted(s, p.Grant, token)
+	s.Term = mailbox.Read(lease)
+	s.Since = r.Observer.See(s.Task, s.Term, s.Now)
+	return nil, nil
+}
+
+// problemOf tells a problem that a person must solve from an error that may pass by itself.
+func problemOf(err error, reason string) (*plan.GrantProblem, error) {
+	if problem, ok := err.(problemError); ok { //nolint:errorlint // made by the two callees and never wrapped
+		return &plan.GrantProblem{Reason: reason, Message: string(problem)}, nil
+	}
+	return nil, err
+}
+
+// problemError is a sentence for the person who must act.
+type problemError string
+
+func (e problemError) Error() string { return string(e) }

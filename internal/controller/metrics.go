@@ -1,0 +1,50 @@
+package controller
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+)
+
+// Metrics. Labels come from closed lists; no object's name is ever a label.
+var (
+	grants = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "leasehold_grants_total", Help: "Terms granted."})
+	claims = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "leasehold_claims_total", Help: "Terms claimed by a worker, as recorded."})
+	expiries = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "leasehold_expiries_total", Help: "Terms revoked because no renewal was seen for their duration."})
+	lateSubmissions = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "leasehold_late_submissions_refused_total", Help: "Submissions refused because their term had been revoked."})
+	attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_attempts_total", Help: "Attempts that ended, by outcome."}, []string{"outcome"})
+	finishedTasks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_tasks_finished_total", Help: "Tasks that reached a final phase, by phase."}, []string{"phase"})
+	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_decisions_total", Help: "Passes over a task, by the rule that decided."}, []string{"rule"})
+	verdictLag = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "leasehold_verdict_lag_seconds", Help: "Time from when an expiry could first be judged to when it was.",
+		Buckets: []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}})
+)
+
+func init() {
+	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, finishedTasks, decisions, verdictLag)
+}
+
+func count(c plan.Count) {
+	switch c.Counter {
+	case plan.CountGrant:
+		grants.Inc()
+	case plan.CountClaim:
+		claims.Inc()
+	case plan.CountExpiry:
+		expiries.Inc()
+	case plan.CountLateSubmission:
+		lateSubmissions.Inc()
+	case plan.CountAttempt:
+		attempts.WithLabelValues(c.Label).Inc()
+	case plan.CountFinished:
+		finishedTasks.WithLabelValues(c.Label).Inc()
+	}
+}

@@ -1,0 +1,133 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Observer remembers since when this process has seen each term's record unchanged, and wakes the task when one has stood
+// unchanged for its duration. Renewals only move a timer here; they cost no pass. Every replica observes, the leader
+// alone acts, so a change of leader does not restart the wait.
+type Observer struct {
+	clock clock.WithDelayedExecution
+	sight *Sight
+
+	mu    sync.Mutex
+	seen  map[types.UID]*sighting
+	wake  func(types.NamespacedName)
+	names map[types.NamespacedName]types.UID
+}
+
+type sighting struct {
+	task  types.NamespacedName
+	mark  string
+	since time.Time
+	timer clock.Timer
+}
+
+// absent is the mark of a Lease that is not there.
+const absent = "absent"
+
+// NewObserver makes an observer that trusts the given sight.
+func NewObserver(c clock.WithDelayedExecution, sight *Sight) *Observer {
+	return &Observer{clock: c, sight: sight, seen: map[types.UID]*sighting{}, names: map[types.NamespacedName]types.UID{},
+		wake: func(types.NamespacedName) {}}
+}
+
+// WakeWith sets what is called for a task whose held term has not been renewed for its duration.
+func (o *Observer) WakeWith(wake func(types.NamespacedName)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wake = wake
+}
+
+// See notes a record that was read, and says since when it has been seen as it is, by continuous sight. now is when the
+// read was over: later than the write, which is the safe side.
+func (o *Observer) See(task *v1alpha1.LeasedTask, term *fencing.Term, now time.Time) time.Time {
+	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sight.Clip(o.note(task.UID, key, term, now).since, now)
+}
+
+// SeeLease is See for a record that a watch delivered.
+func (o *Observer) SeeLease(taskUID types.UID, task types.NamespacedName, term *fencing.Term, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.note(taskUID, task, term, now)
+}
+
+// LeaseGone notes that a watch saw a Lease deleted. For a task that is gone too, there is nothing to remember.
+func (o *Observer) LeaseGone(taskUID types.UID, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.seen[taskUID]; ok {
+		s.mark, s.since = absent, now
+		s.stop()
+	}
+}
+
+func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.Term, now time.Time) *sighting {
+	mark := absent
+	if term != nil {
+		mark = term.Mark()
+	}
+	s, ok := o.seen[uid]
+	if !ok {
+		s = &sighting{task: task}
+		o.seen[uid], o.names[task] = s, uid
+	}
+	if s.mark != mark {
+		s.mark, s.since = mark, now
+		s.stop()
+		if term != nil && term.State() == fencing.Claimed {
+			o.arm(s, fencing.TimingFor(term.Duration).Duration)
+		}
+	}
+	return s
+}
+
+// WakeIn wakes the task after d unless its term is renewed before.
+func (o *Observer) WakeIn(task *v1alpha1.LeasedTask, d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.seen[task.UID]; ok {
+		s.stop()
+		o.arm(s, d)
+	}
+}
+
+// ForgetTask drops what is known of a task that is gone.
+func (o *Observer) ForgetTask(task types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	uid, ok := o.names[task]
+	if !ok {
+		return
+	}
+	o.seen[uid].stop()
+	delete(o.seen, uid)
+	delete(o.names, task)
+}
+
+func (o *Observer) arm(s *sighting, d time.Duration) {
+	s.timer = o.clock.AfterFunc(d, func() {
+		o.mu.Lock()
+		wake := o.wake
+		o.mu.Unlock()
+		wake(s.task)
+	})
+}
+
+func (s *sighting) stop() {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}

@@ -1,0 +1,193 @@
+package plan
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Reasons in status.history that the controller gives; the agent's own are in package fencing.
+const (
+	// ReasonLeaseExpired: no renewal for one lease duration, and nothing explains it.
+	ReasonLeaseExpired = "LeaseExpired"
+	// ReasonLeaseDeleted: somebody deleted or replaced the term's Lease.
+	ReasonLeaseDeleted = "LeaseDeleted"
+	// ReasonWorkerVanished: the worker container ended and its agent submitted nothing.
+	ReasonWorkerVanished = "WorkerVanished"
+	// ReasonSubmissionLost: the agent had an outcome, and could not deliver it.
+	ReasonSubmissionLost = "SubmissionLost"
+	// ReasonPodDeleted: somebody deleted the Pod.
+	ReasonPodDeleted = "PodDeleted"
+	// ReasonNodeLost: the Pod's node is gone or not ready.
+	ReasonNodeLost = "NodeLost"
+	// ReasonPodFailed: the kubelet gave the Pod up, or never took it; the message has its reason.
+	ReasonPodFailed = "PodFailed"
+	// ReasonStartFailed: a container ended before the worker claimed.
+	ReasonStartFailed = "StartFailed"
+	// ReasonPodNameTaken: another object has the attempt's Pod name.
+	ReasonPodNameTaken = "PodNameTaken"
+	// ReasonRevoked: the term was revoked before any claim.
+	ReasonRevoked = "Revoked"
+
+	// ReasonStartTimeout: no claim within timeouts.startSeconds. Ends the task.
+	ReasonStartTimeout = "StartTimeout"
+	// ReasonPodInvalid: the template makes no valid Pod. Ends the task.
+	ReasonPodInvalid = "PodInvalid"
+	// ReasonInvalidImageName: an image's name cannot be parsed. Ends the task.
+	ReasonInvalidImageName = "InvalidImageName"
+)
+
+// isFatal reports whether a reason ends the task whatever budget is left: what cannot start the first time never will.
+func isFatal(reason string) bool {
+	return reason == ReasonStartTimeout || reason == ReasonPodInvalid || reason == ReasonInvalidImageName
+}
+
+// maxMessage bounds a message in the history.
+const maxMessage = 512
+
+// end says how an attempt ended.
+type end struct {
+	outcome  v1alpha1.AttemptOutcome
+	reason   string
+	message  string
+	exitCode *int32
+	evidence v1alpha1.Evidence
+}
+
+func failure(evidence v1alpha1.Evidence, reason, format string, args ...any) end {
+	return end{outcome: v1alpha1.AttemptFailed, reason: reason, message: fmt.Sprintf(format, args...), evidence: evidence}
+}
+
+func disruption(evidence v1alpha1.Evidence, reason, format string, args ...any) end {
+	return end{outcome: v1alpha1.AttemptDisrupted, reason: reason, message: fmt.Sprintf(format, args...), evidence: evidence}
+}
+
+func (e end) withExitCode(code int32) end {
+	e.exitCode = &code
+	return e
+}
+
+// submittedEnd reads a verified submission. A worker told to stop says only that; the Pod knows why.
+func (s *Snapshot) submittedEnd(sub fencing.Submission) end {
+	e := end{reason: sub.Reason, message: sub.Message, exitCode: sub.ExitCode, evidence: v1alpha1.EvidenceSubmission}
+	switch sub.Outcome {
+	case fencing.Succeeded:
+		e.outcome = v1alpha1.AttemptSucceeded
+	case fencing.Failed:
+		e.outcome = v1alpha1.AttemptFailed
+	case fencing.Fenced:
+		e.outcome = v1alpha1.AttemptDisrupted
+	case fencing.Interrupted:
+		e.outcome = v1alpha1.AttemptDisrupted
+		if cause, disrupted := podDisruption(s.holderPod()); disrupted {
+			e.reason = cause.reason
+			e.message = cause.message + "; the worker was told to stop and submitted that it did not finish"
+		}
+	}
+	return e
+}
+
+// lossEnd explains a claimed term that ended without a submission, from the evidence there is, best first.
+func (s *Snapshot) lossEnd() end {
+	pod := s.holderPod()
+	died := workerTerminated(s.Task, pod)
+	if died != nil {
+		if report, ok := fencing.ParseReport(died.Message); ok && int64(report.Token) == s.Task.Status.FencingToken {
+			return reportedEnd(report, died.ExitCode)
+		}
+	}
+	if cause, disrupted := podDisruption(pod); disrupted {
+		if died != nil {
+			return cause.withExitCode(died.ExitCode)
+		}
+		return cause
+	}
+	switch {
+	case died != nil && died.Reason == "OOMKilled":
+		return failure(v1alpha1.EvidencePod, fencing.ReasonOOMKilled,
+			"the kernel killed the worker container for memory: raise its memory limit").withExitCode(died.ExitCode)
+	case died != nil:
+		return failure(v1alpha1.EvidencePod, ReasonWorkerVanished,
+			"the worker container ended with exit code %d and its agent reported nothing", died.ExitCode).withExitCode(died.ExitCode)
+	case s.NodeLost != "":
+		return disruption(v1alpha1.EvidenceObservation, ReasonNodeLost, "no renewal for the lease duration; %s", s.NodeLost)
+	case pod == nil:
+		return disruption(v1alpha1.EvidenceObservation, ReasonPodDeleted, "no renewal for the lease duration; the Pod is gone")
+	}
+	return failure(v1alpha1.EvidenceObservation, ReasonLeaseExpired,
+		"no renewal for the lease duration; the Pod has not ended: its worker hangs or is cut off")
+}
+
+// reportedEnd reads what an agent left in its termination message when its submission did not arrive. It is evidence of
+// whose fault the end was, never of success.
+func reportedEnd(report fencing.Report, exitCode int32) end {
+	var e end
+	switch report.Outcome {
+	case fencing.Fenced:
+		e = disruption(v1alpha1.EvidencePod, fencing.ReasonRenewalFailed, "the worker could not renew its lease in time and fenced itself")
+	case fencing.Interrupted:
+		e = disruption(v1alpha1.EvidencePod, fencing.ReasonTerminated, "the worker was told to stop and did not finish")
+	case fencing.Succeeded:
+		e = disruption(v1alpha1.EvidencePod, ReasonSubmissionLost, "the worker succeeded and could not deliver its submission")
+	case fencing.Failed:
+		e = failure(v1alpha1.EvidencePod, report.Reason, "the worker failed and could not deliver its submission: %s", report.Message)
+	default:
+		e = failure(v1alpha1.EvidencePod, fencing.ReasonMalformedSubmission, "the worker's report cannot be read")
+	}
+	return e.withExitCode(exitCode)
+}
+
+// podDisruption says whether somebody or something ended the Pod from outside.
+func podDisruption(pod *corev1.Pod) (end, bool) {
+	if pod == nil {
+		return end{}, false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return disruption(v1alpha1.EvidencePod, c.Reason, "%s", c.Message), true
+		}
+	}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return disruption(v1alpha1.EvidencePod, ReasonPodDeleted, "the Pod was deleted"), true
+	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "Evicted":
+		return disruption(v1alpha1.EvidencePod, "Evicted", "the kubelet evicted the Pod: %s", pod.Status.Message), true
+	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" && len(pod.Status.ContainerStatuses) == 0:
+		return disruption(v1alpha1.EvidencePod, ReasonPodFailed, "the kubelet did not take the Pod: %s: %s", pod.Status.Reason, pod.Status.Message), true
+	}
+	return end{}, false
+}
+
+// record appends the ended attempt to the history and charges it to its budget.
+func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
+	entry := v1alpha1.AttemptRecord{
+		Attempt:      status.Attempt,
+		FencingToken: status.FencingToken,
+		PodName:      s.holderName(),
+		EndTime:      new(metav1.NewTime(s.Now)),
+		Outcome:      e.outcome,
+		Reason:       fencing.Truncate(e.reason, 64),
+		Message:      fencing.Truncate(e.message, maxMessage),
+		ExitCode:     e.exitCode,
+		Evidence:     e.evidence,
+	}
+	if s.hasClaim() {
+		s.recordClaim(status)
+		entry.NodeName, entry.StartTime = status.Holder.NodeName, status.Holder.ClaimTime
+	}
+	status.History = append(status.History, entry)
+	if extra := len(status.History) - v1alpha1.MaxHistory; extra > 0 {
+		status.History = status.History[extra:]
+	}
+	switch e.outcome {
+	case v1alpha1.AttemptFailed:
+		status.Failures++
+	case v1alpha1.AttemptDisrupted:
+		status.Disruptions++
+	case v1alpha1.AttemptSucceeded:
+	}
+}

@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+func awaitRelease(s *Snapshot) (Plan, bool) {
+	left := s.untilReleased()
+	if left <= 0 {
+		return Plan{}, false
+	}
+	p := s.write(s.status(), waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", s.Task.Status.Attempt)})
+	p.Requeue = left
+	return p, true
+}
+
+// untilReleased is how long the recorded attempt's process may still run. A Lease that is gone, or bears another term, is a
+// revoked term whose last renewal nobody knows: one full duration from when this process first saw that.
+func (s *Snapshot) untilReleased() time.Duration {
+	terminated := workerTerminated(s.Task, s.holderPod()) != nil
+	if s.isRecorded() {
+		release, left := fencing.Released(s.Term, terminated, s.Since, s.Now)
+		if release != fencing.NotReleased {
+			return 0
+		}
+		return left
+	}
+	if terminated && s.hasClaim() {
+		return 0
+	}
+	return s.Task.Spec.LeaseDuration() - s.Now.Sub(s.Since)
+}
+
+func giveUp(s *Snapshot) (Plan, bool) {
+	if budgetUsed(&s.Task.Spec.Retry, &s.Task.Status) == "" {
+		return Plan{}, false
+	}
+	status := s.status()
+	s.finish(status, v1alpha1.PhaseDeadLettered)
+	p := s.write(status, waiting{})
+	p.Counts = []Count{{CountFinished, string(v1alpha1.PhaseDeadLettered)}}
+	p.Events = []Event{s.deadLettered(status)}
+	return p, true
+}
+
+func reassign(s *Snapshot) (Plan, bool) {
+	status := s.status()
+	status.Phase = v1alpha1.PhaseAvailable
+	return s.write(status, backoffOf(status)), true
+}

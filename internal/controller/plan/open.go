@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// runningAfter is how old a claim gets before it is put on record: a shorter task saves a write.
+const runningAfter = 2 * time.Second
+
+func leaseLost(s *Snapshot) (Plan, bool) {
+	if s.isRecorded() {
+		return Plan{}, false
+	}
+	return s.endAttempt(disruption(v1alpha1.EvidenceObservation, ReasonLeaseDeleted,
+		"the term's Lease was deleted or replaced"), unreleased), true
+}
+
+func submitted(s *Snapshot) (Plan, bool) {
+	sub := s.Term.Submission.Verify(fencing.Token(s.Task.Status.FencingToken))
+	e := s.submittedEnd(sub)
+	if e.outcome != v1alpha1.AttemptSucceeded {
+		return s.endAttempt(e, released), true
+	}
+	status := s.status()
+	s.record(status, e)
+	status.Result = sub.Result
+	s.finish(status, v1alpha1.PhaseCompleted)
+	p := s.write(status, waiting{})
+	p.Counts = append(s.claimCount(), Count{CountAttempt, string(e.outcome)}, Count{CountFinished, string(v1alpha1.PhaseCompleted)})
+	p.Events = []Event{{Reason: "Completed", Action: "Verify",
+		Note: fmt.Sprintf("Attempt %d succeeded under token %d", status.Attempt, status.FencingToken)}}
+	return p, true
+}
+
+func revoked(s *Snapshot) (Plan, bool) { return s.endAttempt(s.lossEnd(), unreleased), true }
+
+func workerEnded(s *Snapshot) (Plan, bool) {
+	if workerTerminated(s.Task, s.holderPod()) == nil {
+		return Plan{}, false
+	}
+	p := s.endAttempt(s.lossEnd(), unreleased)
+	p.Revoke = &Revoke{}
+	return p, true
+}
+
+func expired(s *Snapshot) (Plan, bool) {
+	if verdict, _ := fencing.Judge(s.Term, s.Since, s.Now); verdict != fencing.VerdictExpired {
+		return Plan{}, false
+	}
+	p := s.endAttempt(s.lossEnd(), unreleased)
+	p.Revoke = &Revoke{Expired: true}
+	p.Counts = append(p.Counts, Count{Counter: CountExpiry})
+	return p, true
+}
+
+func claimSeen(s *Snapshot) (Plan, bool) {
+	young := runningAfter - s.Now.Sub(s.Since)
+	if s.Task.Status.Phase != v1alpha1.PhaseClaimed || young <= 0 {
+		return Plan{}, false
+	}
+	return Plan{Requeue: young, Watch: s.leftOfTerm()}, true
+}
+
+func running(s *Snapshot) (Plan, bool) {
+	if s.Task.Status.Phase != v1alpha1.PhaseClaimed {
+		return Plan{}, false
+	}
+	status := s.status()
+	status.Phase = v1alpha1.PhaseRunning
+	s.recordClaim(status)
+	p := s.write(status, waiting{})
+	p.Watch = s.leftOfTerm()
+	p.Counts = s.claimCount()
+	return p, true
+}
+
+func held(s *Snapshot) (Plan, bool) {
+	p := s.write(s.status(), waiting{})
+	p.Watch = s.leftOfTerm()
+	return p, true
+}
+
+func (s *Snapshot) leftOfTerm() time.Duration {
+	_, left := fencing.Judge(s.Term, s.Since, s.Now)
+	return left
+}
+
+// claimCount counts a claim with the write that first records it.
+func (s *Snapshot) claimCount() []Count {
+	if s.Task.Status.Phase != v1alpha1.PhaseClaimed || !s.hasClaim() {
+		return nil
+	}
+	return []Count{{Counter: CountClaim}}
+}
+
+const (
+	released   = true
+	unreleased = false
+)
+
+// endAttempt records an attempt that ended without counting. Where its process is known to be over, the task is available
+// again or dead-lettered in the same write; else it waits in Expired for the release.
+func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
+	status := s.status()
+	s.record(status, e)
+	counts := append(s.claimCount(), Count{CountAttempt, string(e.outcome)})
+	w := waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", status.Attempt)}
+	isOver := isFatal(e.reason) || budgetUsed(&s.Task.Spec.Retry, status) != ""
+	if !isOver {
+		pause := Backoff(&s.Task.Spec.Retry.Backoff, status.Failures+status.Disruptions, s.Jitter)
+		status.NextAttemptTime = new(metav1.NewMicroTime(s.Now.Add(pause).Truncate(time.Microsecond)))
+	}
+	events := []Event{{Warning: true, Reason: "Attempt" + string(e.outcome), Action: "EndAttempt",
+		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, e.reason, e.message)}}
+	switch {
+	case !isReleased:
+		status.Phase = v1alpha1.PhaseExpired
+	case isOver:
+		s.finish(status, v1alpha1.PhaseDeadLettered)
+		w = waiting{}
+		counts = append(counts, Count{CountFinished, string(v1alpha1.PhaseDeadLettered)})
+		events = append(events, s.deadLettered(status))
+	default:
+		status.Phase = v1alpha1.PhaseAvailable
+		w = backoffOf(status)
+	}
+	p := s.write(status, w)
+	p.Counts, p.Events = counts, events
+	return p
+}
+
+func (s *Snapshot) deadLettered(status *v1alpha1.LeasedTaskStatus) Event {
+	reason, message := deadLetterCause(&s.Task.Spec.Retry, status)
+	return Event{Warning: true, Reason: "DeadLettered", Action: "GiveUp", Note: reason + ": " + message}
+}

@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+)
+
+// Plan is what to do about a task, in the order of its fields. The zero plan does nothing.
+type Plan struct {
+	// Rule names the rule that decided.
+	Rule Rule
+
+	// Grant begins a term. Its status follows from the token that the write returns: see Granted.
+	Grant *mailbox.Grant
+	// Revoke ends the term exactly as the snapshot shows it.
+	Revoke *Revoke
+	// Status is written if it differs from the task's.
+	Status *v1alpha1.LeasedTaskStatus
+
+	// CreatePod makes the attempt's Pod.
+	CreatePod bool
+	// DeletePods are deleted, each with its UID as precondition.
+	DeletePods []*corev1.Pod
+	// LimitPods get an activeDeadlineSeconds: the kubelet ends them, object and logs stay.
+	LimitPods []PodLimit
+	// DeleteTask deletes the task: its time to live has passed.
+	DeleteTask bool
+
+	// Events and Counts follow once all of the above is done.
+	Events []Event
+	Counts []Count
+
+	// Requeue is when to look again if nothing happens before; 0: when something happens.
+	Requeue time.Duration
+	// Watch is when to judge the held term again unless it is renewed before; 0: no held term.
+	Watch time.Duration
+}
+
+// Revoke says how a term is ended.
+type Revoke struct {
+	// Expired: for want of a renewal; then the write also tests that there was none since.
+	Expired bool
+}
+
+// PodLimit is a deadline for a Pod whose attempt is over.
+type PodLimit struct {
+	Pod     *corev1.Pod
+	Seconds int64
+}
+
+// NeedsLive reports whether the plan must be decided from a live read. What it does cannot be undone, or rests on something
+// being absent, which a cache cannot tell from being late.
+func (p *Plan) NeedsLive() bool {
+	switch p.Rule {
+	case RuleLeaseLost, RuleReassign, RuleGiveUp:
+		return true
+	default:
+		return p.Grant != nil || p.Revoke != nil || p.CreatePod || len(p.DeletePods) > 0
+	}
+}
+
+// Event is a Kubernetes event about the task.
+type Event struct {
+	Warning bool
+	Reason  string
+	Action  string
+	Note    string
+}
+
+// Counter names a metric that a plan moves.
+type Counter string
+
+// The counters that plans move; the controller maps them to metrics.
+const (
+	CountGrant          Counter = "grant"
+	CountClaim          Counter = "claim"
+	CountExpiry         Counter = "expiry"
+	CountLateSubmission Counter = "late_submission"
+	CountAttempt        Counter = "attempt" // Label: outcome
+	CountFinished       Counter = "finished"
+)
+
+// Count moves a counter by one. Label is from a closed list.
+type Count struct {
+	Counter Counter
+	Label   string
+}
+
+// Decide says what to do. The first rule that applies decides; then what is left of earlier attempts is swept.
+func Decide(s *Snapshot) Plan {
+	for _, rule := range rules {
+		if p, applies := rule.decide(s); applies {
+			p.Rule = rule.name
+			sweep(s, &p)
+			return p
+		}
+	}
+	panic("no rule for phase " + string(s.Task.Status.Phase)) // unreachable: the last rule of each phase always applies
+}

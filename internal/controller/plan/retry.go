@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+)
+
+// Backoff is the pause before the attempt that follows n ended ones (n >= 1): bound = min(max, initial * factor^(n-1)),
+// then jitter with u uniform in [0, 1). Full: u * bound. Equal: bound/2 + u * bound/2. The result is in [0, max] for every
+// n; the power is taken in floating point, where it saturates and does not wrap.
+//
+// Source of the formulas: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+func Backoff(spec *v1alpha1.BackoffSpec, n int32, u float64) time.Duration {
+	bound := math.Min(float64(spec.Max()), float64(spec.Initial())*math.Pow(float64(spec.Multiplier()), float64(max(n, 1)-1)))
+	switch spec.Jitter {
+	case v1alpha1.JitterNone:
+		return time.Duration(bound)
+	case v1alpha1.JitterEqual:
+		return time.Duration(bound/2 + u*bound/2)
+	case v1alpha1.JitterFull: // and unset
+	}
+	return time.Duration(u * bound)
+}
+
+// budgetUsed says which budget is used up, empty if none.
+func budgetUsed(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) string {
+	switch {
+	case status.Failures >= spec.Attempts():
+		return fmt.Sprintf("%d of %d attempts failed", status.Failures, spec.Attempts())
+	case status.Disruptions > spec.ForgivenDisruptions():
+		return fmt.Sprintf("%d disruptions, %d are forgiven", status.Disruptions, spec.ForgivenDisruptions())
+	}
+	return ""
+}
+
+// backoffOf is what a task waits for between two attempts.
+func backoffOf(status *v1alpha1.LeasedTaskStatus) waiting {
+	return waiting{v1alpha1.WaitingBackoff, fmt.Sprintf("attempt %d starts after %s",
+		status.Attempt+1, status.NextAttemptTime.UTC().Format(time.RFC3339))}
+}

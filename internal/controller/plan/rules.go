@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"time"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Rule names the rule that made a plan.
+type Rule string
+
+// Rules, in the order in which they are asked.
+const (
+	// RuleDeleting: the task is being deleted; its Lease and Pods follow by their owner references.
+	RuleDeleting Rule = "Deleting"
+	// RuleLateSubmission: the Pod of a revoked attempt reports that its submission was refused; that is put on record.
+	RuleLateSubmission Rule = "LateSubmission"
+	// RuleFinished: nothing more to do until the time to live has passed.
+	RuleFinished Rule = "Finished"
+	// RuleAccept: a task that was not seen before becomes Available.
+	RuleAccept Rule = "Accept"
+
+	// RuleUnrecordedClaim: a term is claimed that the status does not know as open. It is left alone until it expires.
+	RuleUnrecordedClaim Rule = "UnrecordedClaim"
+	// RuleUnrecordedGrant: a grant was written and not recorded, and nobody has claimed: revoke it.
+	RuleUnrecordedGrant Rule = "UnrecordedGrant"
+	// RuleUnrecordedSubmission: the Lease holds a submission that the status does not know. It is recorded, never erased.
+	RuleUnrecordedSubmission Rule = "UnrecordedSubmission"
+	// RuleUnrecordedRelease: a claimed term that the status never knew was revoked; its process may still run.
+	RuleUnrecordedRelease Rule = "UnrecordedRelease"
+	// RuleBackoff: the pause before the next attempt is not over.
+	RuleBackoff Rule = "Backoff"
+	// RuleGrant: begin the next attempt.
+	RuleGrant Rule = "Grant"
+
+	// RuleLeaseLost: the recorded term's Lease is gone or is not the one on record: a revoked term.
+	RuleLeaseLost Rule = "LeaseLost"
+	// RuleSubmitted: the agent has spoken.
+	RuleSubmitted Rule = "Submitted"
+	// RuleRevokedUnclaimed: the term was revoked before any claim; nothing ran.
+	RuleRevokedUnclaimed Rule = "RevokedUnclaimed"
+	// RuleRevoked: the term was revoked after its claim.
+	RuleRevoked Rule = "Revoked"
+	// RuleStartTrouble: the attempt ended, or is given up, before any claim.
+	RuleStartTrouble Rule = "StartTrouble"
+	// RulePodMissing: the attempt has no Pod yet.
+	RulePodMissing Rule = "PodMissing"
+	// RuleStarting: the Pod exists and has not claimed.
+	RuleStarting Rule = "Starting"
+	// RuleWorkerEnded: the worker container has ended without a submission.
+	RuleWorkerEnded Rule = "WorkerEnded"
+	// RuleExpired: no renewal was seen for one lease duration.
+	RuleExpired Rule = "Expired"
+	// RuleClaimSeen: the claim is young; recorded a little later, if the task has not ended by then.
+	RuleClaimSeen Rule = "ClaimSeen"
+	// RuleRunning: the claim is put on record.
+	RuleRunning Rule = "Running"
+	// RuleHeld: all is well.
+	RuleHeld Rule = "Held"
+
+	// RuleAwaitRelease: the old process may still run.
+	RuleAwaitRelease Rule = "AwaitRelease"
+	// RuleGiveUp: the old process is over, and a budget is used up.
+	RuleGiveUp Rule = "GiveUp"
+	// RuleReassign: the old process is over; the task is available again.
+	RuleReassign Rule = "Reassign"
+)
+
+type rule struct {
+	name   Rule
+	decide func(*Snapshot) (Plan, bool)
+}
+
+// rules is the ordered list. Guards are functions of the phase and the term, so that each rule reads alone.
+var rules = []rule{
+	{RuleDeleting, deleting},
+	{RuleLateSubmission, lateSubmission},
+	{RuleFinished, finished},
+	{RuleAccept, accept},
+
+	{RuleUnrecordedClaim, when(isClosed, unrecordedClaim)},
+	{RuleUnrecordedGrant, when(isClosed, unrecordedGrant)},
+	{RuleUnrecordedSubmission, when(isAvailable, unrecordedSubmission)},
+	{RuleUnrecordedRelease, when(isAvailable, unrecordedRelease)},
+	{RuleBackoff, when(isAvailable, backingOff)},
+	{RuleGrant, when(isAvailable, grant)},
+
+	{RuleLeaseLost, when(isOpen, leaseLost)},
+	{RuleSubmitted, when(isOpen, in(fencing.Submitted, submitted))},
+	{RuleRevokedUnclaimed, when(isOpen, in(fencing.Revoked, revokedUnclaimed))},
+	{RuleRevoked, when(isOpen, in(fencing.Revoked, revoked))},
+	{RuleStartTrouble, when(isOpen, in(fencing.Granted, startTrouble))},
+	{RulePodMissing, when(isOpen, in(fencing.Granted, podMissing))},
+	{RuleStarting, when(isOpen, in(fencing.Granted, starting))},
+	{RuleWorkerEnded, when(isOpen, in(fencing.Claimed, workerEnded))},
+	{RuleExpired, when(isOpen, in(fencing.Claimed, expired))},
+	{RuleClaimSeen, when(isOpen, in(fencing.Claimed, claimSeen))},
+	{RuleRunning, when(isOpen, in(fencing.Claimed, running))},
+	{RuleHeld, when(isOpen, in(fencing.Claimed, held))},
+
+	{RuleAwaitRelease, when(isExpired, awaitRelease)},
+	{RuleGiveUp, when(isExpired, giveUp)},
+	{RuleReassign, when(isExpired, reassign)},
+}
+
+func when(guard func(*Snapshot) bool, decide func(*Snapshot) (Plan, bool)) func(*Snapshot) (Plan, bool) {
+	return func(s *Snapshot) (Plan, bool) {
+		if !guard(s) {
+			return Plan{}, false
+		}
+		return decide(s)
+	}
+}
+
+func in(state fencing.State, decide func(*Snapshot) (Plan, bool)) func(*Snapshot) (Plan, bool) {
+	return when(func(s *Snapshot) bool { return s.Term.State() == state }, decide)
+}
+
+func isAvailable(s *Snapshot) bool { return s.Task.Status.Phase == v1alpha1.PhaseAvailable }
+func isExpired(s *Snapshot) bool   { return s.Task.Status.Phase == v1alpha1.PhaseExpired }
+func isClosed(s *Snapshot) bool    { return isAvailable(s) || isExpired(s) }
+func isOpen(s *Snapshot) bool {
+	return s.Task.Status.Phase == v1alpha1.PhaseClaimed || s.Task.Status.Phase == v1alpha1.PhaseRunning
+}
+
+func deleting(s *Snapshot) (Plan, bool) { return Plan{}, s.Task.DeletionTimestamp != nil }
+
+func accept(s *Snapshot) (Plan, bool) {
+	if s.Task.Status.Phase != "" {
+		return Plan{}, false
+	}
+	status := s.status()
+	status.Phase = v1alpha1.PhaseAvailable
+	return s.write(status, waiting{}), true
+}
+
+func finished(s *Snapshot) (Plan, bool) {
+	if !s.Task.Status.Phase.IsFinished() {
+		return Plan{}, false
+	}
+	p := s.write(s.status(), waiting{}) // a changed time to live is a new generation to acknowledge
+	ttl, end := s.Task.Spec.TTLSecondsAfterFinished, s.Task.Status.CompletionTime
+	if ttl == nil || end == nil {
+		return p, true
+	}
+	p.Requeue = end.Add(time.Duration(*ttl) * time.Second).Sub(s.Now)
+	p.DeleteTask = p.Requeue <= 0
+	return p, true
+}

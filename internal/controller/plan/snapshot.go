@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// Snapshot is all that a decision rests on.
+type Snapshot struct {
+	Now  time.Time
+	Task *v1alpha1.LeasedTask
+	// Term is the task's term Lease; nil: there is none.
+	Term *fencing.Term
+	// Since is when this process first saw the term's record, or its absence, as it is now: on its own clock, and never
+	// from before a time in which it could not see. See fencing.Judge.
+	Since time.Time
+	// Pods are all Pods that carry the task's UID.
+	Pods []*corev1.Pod
+	// NodeLost names why the holder's node counts as lost; empty: it does not, or nobody asked. Looked up for a live
+	// decision on an expired term only. It classifies, it decides nothing.
+	NodeLost string
+	// Live is true if task, term and Pods were read from the API server for this decision.
+	Live bool
+
+	// GrantProblem and PodRefusal are answers to a plan that was tried in this pass. The rules that made that plan look at them.
+	GrantProblem *GrantProblem
+	PodRefusal   *PodRefusal
+
+	// Jitter is uniform in [0, 1), Suffix is random and makes a Pod's name one of its kind.
+	Jitter float64
+	Suffix string
+}
+
+// GrantProblem is why no term can be granted now: a reason of the Waiting condition, and a sentence.
+type GrantProblem struct {
+	Reason  string
+	Message string
+}
+
+// RefusalKind says what kind of answer a Pod's creation got. It is closed.
+type RefusalKind string
+
+const (
+	// RefusedQuota: no room in a ResourceQuota; waiting helps.
+	RefusedQuota RefusalKind = "Quota"
+	// RefusedPolicy: an admission plugin does not take the Pod, PodSecurity say; the namespace may be changed.
+	RefusedPolicy RefusalKind = "Policy"
+	// RefusedInvalid: the template makes no valid Pod; it never will.
+	RefusedInvalid RefusalKind = "Invalid"
+	// RefusedTaken: a Pod of that name exists and is not this attempt's.
+	RefusedTaken RefusalKind = "Taken"
+)
+
+// PodRefusal is why the API server did not take an attempt's Pod.
+type PodRefusal struct {
+	Kind    RefusalKind
+	Message string
+}
+
+// status is a copy of the task's status to build the next one from.
+func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
+	status := s.Task.Status.DeepCopy()
+	status.ObservedGeneration = s.Task.Generation
+	return status
+}
+
+// isRecorded reports whether the term on the Lease is the one that the status knows. A submitted or revoked term of the
+// recorded attempt stays recorded, whatever its holder field says.
+func (s *Snapshot) isRecorded() bool {
+	return s.Term != nil && s.Term.Attempt == s.Task.Status.Attempt &&
+		(s.Term.Holder == "" || s.Term.Holder == s.holderName())
+}
+
+func (s *Snapshot) holderName() string {
+	if s.Task.Status.Holder == nil {
+		return ""
+	}
+	return s.Task.Status.Holder.PodName
+}
+
+// holderPod is the current attempt's Pod: the one whose UID is in the claim; before a claim, the one that bears the
+// holder's name. nil if it does not exist.
+func (s *Snapshot) holderPod() *corev1.Pod {
+	claimed := ""
+	if s.Term != nil && s.Term.Claim != nil {
+		claimed = s.Term.Claim.PodUID
+	} else if s.Term == nil && s.Task.Status.Holder != nil {
+		claimed = s.Task.Status.Holder.PodUID // the Lease is gone; the record is what is left
+	}
+	for _, pod := range s.Pods {
+		if claimed != "" && string(pod.UID) == claimed || claimed == "" && pod.Name == s.holderName() {
+			return pod
+		}
+	}
+	return nil
+}
+
+// workerTerminated is the kubelet's account of the end of the worker container; nil if there is none that can be trusted. An
+// account without container ID or end, or with reason ContainerStatusUnknown, was made up by somebody who did not see it.
+func workerTerminated(task *v1alpha1.LeasedTask, pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	worker := task.Spec.Worker()
+	if pod == nil || worker == nil {
+		return nil
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		end := status.State.Terminated
+		if status.Name != worker.Name || end == nil {
+			continue
+		}
+		if end.ContainerID == "" || end.FinishedAt.IsZero() || end.Reason == "ContainerStatusUnknown" {
+			return nil
+		}
+		return end
+	}
+	return nil
+}
+
+func isPodFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

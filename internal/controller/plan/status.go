@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+)
+
+// waiting is a reason of the Waiting condition; the zero value: not waiting.
+type waiting struct {
+	reason  string
+	message string
+}
+
+// write finishes a status: conditions are computed, and it is part of the plan only if it differs from what stands.
+func (s *Snapshot) write(status *v1alpha1.LeasedTaskStatus, w waiting) Plan {
+	s.setConditions(status, w)
+	if equality.Semantic.DeepEqual(*status, s.Task.Status) {
+		return Plan{}
+	}
+	return Plan{Status: status}
+}
+
+// Granted is the status that records a grant under the token that its write returned.
+func Granted(s *Snapshot, grant *mailbox.Grant, token fencing.Token) *v1alpha1.LeasedTaskStatus {
+	status := s.status()
+	status.Phase = v1alpha1.PhaseClaimed
+	status.Attempt = grant.Attempt
+	status.FencingToken = int64(token)
+	status.Holder = &v1alpha1.Holder{PodName: grant.Holder}
+	status.LeaseName = mailbox.Name(string(s.Task.UID))
+	status.NextAttemptTime = nil
+	s.setConditions(status, waiting{v1alpha1.WaitingPodStarting, "attempt " + fmt.Sprint(grant.Attempt) + ": Pod " + grant.Holder + " is starting"})
+	return status
+}
+
+// hasClaim reports whether a worker claimed the attempt, as far as Lease or status can tell.
+func (s *Snapshot) hasClaim() bool {
+	if s.isRecorded() {
+		return s.Term.Claim != nil
+	}
+	return s.Task.Status.Holder != nil && s.Task.Status.Holder.ClaimTime != nil
+}
+
+// recordClaim puts the claim of the recorded term into the status. The time of a claim is its first renewTime; where that
+// was renewed before anybody looked, the kubelet's start of the worker container is closer.
+func (s *Snapshot) recordClaim(status *v1alpha1.LeasedTaskStatus) {
+	if status.Holder.ClaimTime != nil || s.Term == nil || s.Term.Claim == nil {
+		return
+	}
+	claimed := s.Term.RenewTime
+	if pod, worker := s.holderPod(), s.Task.Spec.Worker(); pod != nil && worker != nil {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.Name == worker.Name && c.State.Running != nil && c.State.Running.StartedAt.Time.Before(claimed.Add(-time.Second)) {
+				claimed = c.State.Running.StartedAt.Time
+			}
+		}
+	}
+	status.Holder.NodeName, status.Holder.PodUID = fencing.Truncate(s.Term.Claim.Node, 253), fencing.Truncate(s.Term.Claim.PodUID, 64)
+	status.Holder.ClaimTime = new(metav1.NewTime(claimed.Truncate(time.Second)))
+	if status.StartTime == nil {
+		status.StartTime = status.Holder.ClaimTime
+	}
+}
+
+// finish moves a status to a final phase.
+func (s *Snapshot) finish(status *v1alpha1.LeasedTaskStatus, phase v1alpha1.Phase) {
+	status.Phase = phase
+	status.CompletionTime = new(metav1.NewTime(s.Now))
+	status.NextAttemptTime = nil
+}
+
+// setConditions computes all conditions from the status and what it waits for. It reads no condition that was written before,
+// except to keep lastTransitionTime where nothing changed.
+func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
+	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: value, Reason: reason, Message: fencing.Truncate(message, 1024),
+			ObservedGeneration: status.ObservedGeneration, LastTransitionTime: metav1.NewTime(s.Now),
+		})
+	}
+	reason, message := s.summary(status, w)
+	finished, succeeded := status.Phase.IsFinished(), metav1.ConditionUnknown
+	if finished {
+		succeeded = asStatus(status.Phase == v1alpha1.PhaseCompleted)
+	}
+	set(v1alpha1.ConditionFinished, asStatus(finished), reason, message)
+	set(v1alpha1.ConditionSucceeded, succeeded, reason, message)
+	if w.reason != "" {
+		set(v1alpha1.ConditionWaiting, metav1.ConditionTrue, w.reason, w.message)
+	} else {
+		set(v1alpha1.ConditionWaiting, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "")
+	}
+	if status.Phase == v1alpha1.PhaseRunning {
+		set(v1alpha1.ConditionLeaseHeld, metav1.ConditionTrue, v1alpha1.ReasonHeld, "Pod "+status.Holder.PodName+" holds the term")
+	} else {
+		set(v1alpha1.ConditionLeaseHeld, metav1.ConditionFalse, v1alpha1.ReasonNotHeld, "")
+	}
+	set(v1alpha1.ConditionReady, asStatus(status.Phase == v1alpha1.PhaseCompleted), reason, message)
+	set(v1alpha1.ConditionReconciling, asStatus(!finished), reason, message)
+	if status.Phase == v1alpha1.PhaseDeadLettered {
+		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+	} else {
+		set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled, "")
+	}
+}
+
+// summary is the reason and message that most conditions share.
+func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason, message string) {
+	switch status.Phase {
+	case v1alpha1.PhaseCompleted:
+		return v1alpha1.ReasonCompleted, fmt.Sprintf("attempt %d succeeded", status.Attempt)
+	case v1alpha1.PhaseDeadLettered:
+		return deadLetterCause(&s.Task.Spec.Retry, status)
+	case v1alpha1.PhaseRunning:
+		return v1alpha1.ReasonRunning, fmt.Sprintf("attempt %d runs on node %s", status.Attempt, status.Holder.NodeName)
+	case v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired:
+	}
+	if w.reason != "" {
+		return w.reason, w.message
+	}
+	return v1alpha1.ReasonPending, "waiting for the next attempt"
+}
+
+// deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another.
+func deadLetterCause(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
+	last := v1alpha1.AttemptRecord{}
+	if n := len(status.History); n > 0 {
+		last = status.History[n-1]
+	}
+	detail := fmt.Sprintf("attempt %d: %s: %s", last.Attempt, last.Reason, last.Message)
+	switch {
+	case last.Reason == ReasonStartTimeout:
+		return v1alpha1.ReasonStartTimeout, detail
+	case isFatal(last.Reason):
+		return v1alpha1.ReasonCannotStart, detail
+	}
+	return v1alpha1.ReasonBudgetExceeded, budgetUsed(spec, status) + "; " + detail
+}
+
+func asStatus(b bool) metav1.ConditionStatus {
+	if b {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}

@@ -1,0 +1,40 @@
+package plan
+
+import v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+
+// Transition is one legal change of phase.
+type Transition struct {
+	From, To v1alpha1.Phase
+	When     string
+}
+
+// Transitions is the lifecycle: every change of phase that may ever be written. A change that is not here is refused by
+// the API server, whoever asks. The empty phase is a task that the controller has not seen yet.
+var Transitions = []Transition{
+	{"", v1alpha1.PhaseAvailable, "accepted"},
+	{v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, "a term was granted and its token is recorded"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, "the worker has claimed (recorded lazily: a task that ends within two seconds skips it)"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseAvailable, "the attempt was submitted as failed or disrupted, or never started; budget is left"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseAvailable, "the attempt was submitted as failed or disrupted; budget is left"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired, "the term was revoked after its claim, or its Lease is gone"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, "the term was revoked: not renewed for its duration, its Pod ended without a submission, or its Lease is gone"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseAvailable, "the old process can no longer run; budget is left"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseDeadLettered, "the attempt could not start, or a budget is used up"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseDeadLettered, "a failure was submitted and a budget is used up"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; a budget is used up"},
+}
+
+// IsLegal reports whether a status may go from one phase to another. Staying is legal.
+func IsLegal(from, to v1alpha1.Phase) bool {
+	if from == to {
+		return true
+	}
+	for _, t := range Transitions {
+		if t.From == from && t.To == to {
+			return true
+		}
+	}
+	return false
+}

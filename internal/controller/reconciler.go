@@ -1,0 +1,88 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+)
+
+// +kubebuilder:rbac:groups=leasehold.io,resources=leasedtasks,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=leasehold.io,resources=leasedtasks/status,verbs=get;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=internal.leasehold.io,resources=mailboxes,verbs=coordinate
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create;get;list;watch;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=leasehold-worker,verbs=bind
+
+// Reconciler takes one task at a time one step further.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	Clock  clock.WithDelayedExecution
+	Events events.EventRecorder
+
+	Observer *Observer
+	Epoch    EpochReader
+	Agent    plan.AgentImage
+	// Random is the source of jitter and of Pod name suffixes.
+	Random Random
+}
+
+// conflictPause is when to look again after losing a race, should no event come first.
+const conflictPause = time.Second
+
+// Reconcile is one pass.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s, err := r.gather(ctx, r.cached(), req.NamespacedName)
+	if err != nil || s == nil {
+		return ctrl.Result{}, err
+	}
+	p := plan.Decide(s)
+	if p.NeedsLive() {
+		if s, err = r.gatherLive(ctx, s); err != nil || s == nil {
+			return ctrl.Result{}, err
+		}
+		p = plan.Decide(s)
+	}
+	decisions.WithLabelValues(string(p.Rule)).Inc()
+	next, err := r.execute(ctx, s, p)
+	switch {
+	case isLost(err):
+		log.FromContext(ctx).V(3).Info("Lost a race, will look again", "rule", p.Rule, "cause", err.Error())
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case isGone(err):
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("rule %s: %w", p.Rule, err)
+	}
+	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// lostError: somebody else's write came first. The next pass decides on what stands then.
+type lostError struct{ cause error }
+
+func (e lostError) Error() string { return e.cause.Error() }
+func (e lostError) Unwrap() error { return e.cause }
+
+// isLost reports whether an error means that a compare-and-swap lost.
+func isLost(err error) bool {
+	_, lost := err.(lostError) //nolint:errorlint // made by asOutcome and never wrapped
+	return lost || apierrors.IsConflict(err)
+}
+
+// isGone reports whether an error means that there is nothing left to work on: no task, or a namespace going away.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) || isNamespaceTerminating(err)
+}

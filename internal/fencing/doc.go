@@ -1,0 +1,60 @@
+// Package fencing is the term protocol: the part of Leasehold that decides who may count.
+//
+// It is pure. It knows no client, no clock and no randomness; callers pass what they saw and what time it is, and get
+// back a verdict, or the bytes of one JSON patch. Controller and agent share it, so that both ends of every race read
+// the same page. Package mailbox, below it, translates terms from and to coordination/v1 Lease objects.
+//
+// # The term
+//
+// A term is one attempt's right to run one task: one Lease object, begun, held, spoken through and ended by
+// compare-and-swap on that single object. The task's status is only the controller's record of it. The Lease is the
+// only mailbox between controller and agent, therefore every race has one arbiter: the API server, at one object.
+//
+//	state      holder    claim     submission   who moved it here
+//	Granted    set       absent    absent       controller, Grant
+//	Claimed    set       set       absent       agent, Claim; then Renew, any number of times
+//	Submitted  any       set       set          agent, Submit (ends the term)
+//	Revoked    empty     any       absent       controller, Revoke (ends the term)
+//
+// State is a function of the Lease: see [Term.State]. A new term begins from Submitted or Revoked only.
+//
+// # The messages
+//
+// Each is one write that names its exact term; whoever comes second is refused by the API server.
+//
+//	Grant   create, or update with resourceVersion; clears claim and submission, sets holder and attempt
+//	Claim   test holder, test claim absent        -> add claim, renewTime          ([ClaimPatch])
+//	Renew   test holder, test claim = mine        -> add renewTime                 ([RenewPatch])
+//	Submit  test holder, test claim = mine        -> add submission                ([SubmitPatch])
+//	Revoke  test holder, claim, no submission     -> holder = ""                   ([RevokePatch])
+//	        (for expiry also the renewTime seen)
+//
+// An admission policy adds what a patch of the agent's own making cannot promise: only the holder's Pod writes, the claim
+// names that Pod's UID, claim and submission are written once, and a submitted term is not renewed.
+//
+// # The token
+//
+// The resourceVersion returned for the grant's write, on top of an epoch, is the fencing token ([NewToken]). It rises
+// strictly across all Leases of a cluster, so tokens of different tasks that guard one row compare, and deleting and
+// creating a Lease cannot bring an old token back. From the grant to the claim nobody writes to the Lease but a revoke.
+//
+// # Time
+//
+// With D the lease duration (>= 10 s, whole seconds), everything else follows ([TimingFor]):
+//
+//	p = D/4         pause between renewals
+//	m = D/4         margin: trust ends at start of the last successful renewal + D - m
+//	q = D/6         timeout of one request
+//	r = 10 %        relative drift of two clocks that is allowed for
+//	G = D/4 - D/10  from "trust ended" to "process tree dead"
+//
+// Safe: the agent's tree is dead before the controller may judge, iff m >= G + r*D. The agent counts from the *start*
+// of a request, the controller from when it *observed* its effect, which is later; latency only helps.
+// Alive: k failed renewals in a row are harmless, iff p + (k+1)*q + m <= D. Both hold for k = 2, see TestInequalities.
+//
+// Expiry is observed, never read from another clock: [Judge] wants to know since when this process has seen the record
+// unchanged. renewTime is compared for equality alone; its value is for people.
+//
+// What is assumed: over one D, clocks run at about the same rate. What is not promised: that a frozen machine which
+// wakes late does nothing. For that the token exists, and it is checked where the effect is.
+package fencing

@@ -1,0 +1,84 @@
+package fencing
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Annotations of a term Lease.
+const (
+	ClaimAnnotation      = "leasehold.io/claim"
+	SubmissionAnnotation = "leasehold.io/submission"
+)
+
+// TimeFormat is how the API server writes a MicroTime: exactly six fractional digits.
+const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// JSON pointers into a Lease. A slash inside an annotation's name is written ~1.
+const (
+	holderPath     = "/spec/holderIdentity"
+	renewPath      = "/spec/renewTime"
+	claimPath      = "/metadata/annotations/leasehold.io~1claim"
+	submissionPath = "/metadata/annotations/leasehold.io~1submission"
+)
+
+// operation is one step of a JSON patch (RFC 6902). Value is always written: `test` with null passes for an absent
+// member. `add` sets set and unset members alike; `replace` is not used, because servers disagree on absent members.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+func test(path string, value any) operation { return operation{Op: "test", Path: path, Value: value} }
+func add(path string, value any) operation  { return operation{Op: "add", Path: path, Value: value} }
+
+func encode(ops ...operation) []byte {
+	raw, err := json.Marshal(ops)
+	if err != nil {
+		panic(fmt.Sprintf("a patch of strings cannot fail to encode: %v", err)) // programming error
+	}
+	return raw
+}
+
+// ClaimPatch claims a granted term for one process. It is refused if the holder is another, or if any process has claimed.
+func ClaimPatch(holder string, claim Claim, now time.Time) []byte {
+	return encode(test(holderPath, holder), test(claimPath, nil),
+		add(claimPath, claim.String()), add(renewPath, formatTime(now)))
+}
+
+// RenewPatch renews a claimed term. It is refused unless holder and claim stand as given. It is also the repeat of a claim
+// whose answer was lost: it succeeds only if that claim had landed.
+func RenewPatch(holder string, claim Claim, now time.Time) []byte {
+	return encode(test(holderPath, holder), test(claimPath, claim.String()), add(renewPath, formatTime(now)))
+}
+
+// SubmitPatch ends a claimed term with the agent's last word. An identical repeat is a no-op; that another submission
+// is refused is the admission policy's part, so that a repeat after a lost answer is not mistaken for a refusal.
+func SubmitPatch(holder string, claim Claim, encoded []byte) []byte {
+	return encode(test(holderPath, holder), test(claimPath, claim.String()), add(submissionPath, string(encoded)))
+}
+
+// RevokePatch ends an open term exactly as it was seen: it is refused if the holder has claimed or submitted meanwhile.
+// With expired, also if it has renewed meanwhile.
+func RevokePatch(seen *Term, expired bool) []byte {
+	ops := []operation{test(holderPath, seen.Holder), test(claimPath, nil), test(submissionPath, nil)}
+	if seen.Claim != nil {
+		ops[1] = test(claimPath, seen.Claim.String())
+	}
+	if expired {
+		ops = append(ops, test(renewPath, storedTime(seen.RenewTime)))
+	}
+	return encode(append(ops, add(holderPath, ""))...)
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(TimeFormat) }
+
+// storedTime is the value that a `test` of a stored time expects: null when it is absent.
+func storedTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return formatTime(t)
+}

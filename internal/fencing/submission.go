@@ -1,0 +1,131 @@
+package fencing
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+const (
+	// MaxSubmissionBytes bounds an encoded submission; the admission policy holds the same number.
+	MaxSubmissionBytes = 48 << 10
+	// MaxResultBytes bounds the result inside it.
+	MaxResultBytes = 32 << 10
+	// MaxMessageBytes bounds the message inside it.
+	MaxMessageBytes = 1024
+	// maxReasonBytes bounds a reason.
+	maxReasonBytes = 64
+)
+
+// Outcome is the agent's last word on an attempt. It is closed.
+type Outcome string
+
+const (
+	// Succeeded: the child exited 0. The controller still verifies the result before it counts.
+	Succeeded Outcome = "Succeeded"
+	// Failed: the attempt ended by its own fault; it counts against maxAttempts.
+	Failed Outcome = "Failed"
+	// Interrupted: the Pod was told to stop and the child did not finish; it counts against maxDisruptions.
+	Interrupted Outcome = "Interrupted"
+	// Fenced: the agent could not renew in time and has killed its tree; it counts against maxDisruptions.
+	Fenced Outcome = "Fenced"
+)
+
+// Reasons that an agent, or a controller that reads a submission, gives with an outcome.
+const (
+	ReasonCompleted           = "Completed"           // exit code 0
+	ReasonNonZeroExit         = "NonZeroExit"         // exit code other than 0
+	ReasonSignaled            = "Signaled"            // the child was killed by a signal that the agent did not send
+	ReasonOOMKilled           = "OOMKilled"           // the kernel killed a process of the container for memory
+	ReasonCommandNotRunnable  = "CommandNotRunnable"  // the command does not exist or cannot be executed
+	ReasonResultTooLarge      = "ResultTooLarge"      // result above MaxResultBytes, or its encoding above MaxSubmissionBytes
+	ReasonResultInvalid       = "ResultInvalid"       // result is not UTF-8 text, or cannot be read
+	ReasonTerminated          = "Terminated"          // SIGTERM from outside, without a result
+	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
+	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read
+	ReasonTokenMismatch       = "TokenMismatch"       // it names another token than the one granted
+)
+
+// Submission is what an agent writes once, after its process tree is dead.
+type Submission struct {
+	Token    Token   `json:"token"`
+	Outcome  Outcome `json:"outcome"`
+	Reason   string  `json:"reason,omitempty"`
+	Message  string  `json:"message,omitempty"`
+	ExitCode *int32  `json:"exitCode,omitempty"`
+	Result   *string `json:"result,omitempty"`
+}
+
+// Encode writes the submission in its one canonical form, so that an identical repeat is a no-op at the API server.
+func (s Submission) Encode() ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // a result full of '<' must not grow sixfold
+	if err := enc.Encode(s); err != nil {
+		return nil, fmt.Errorf("encode submission: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// ParseSubmission reads a stored submission. It never fails: the term is over whatever stands there, and what cannot be
+// read is a failure with a name. Child and agent share a user, so a child may have written it.
+func ParseSubmission(raw string) Submission {
+	var s Submission
+	if err := json.Unmarshal([]byte(raw), &s); err != nil {
+		return Submission{Outcome: Failed, Reason: ReasonMalformedSubmission, Message: "the submission is no valid JSON"}
+	}
+	if !isOutcome(s.Outcome) {
+		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonMalformedSubmission,
+			Message: fmt.Sprintf("unknown outcome %.64q", string(s.Outcome))}
+	}
+	s.Message = Truncate(s.Message, MaxMessageBytes)
+	s.Reason = Truncate(s.Reason, maxReasonBytes)
+	return s
+}
+
+func isOutcome(o Outcome) bool {
+	switch o {
+	case Succeeded, Failed, Interrupted, Fenced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Verify checks a submission against the token on record: who speaks must name the term that it speaks for, and a
+// success must keep to the limits. What fails verification comes back as a failure that says why.
+func (s Submission) Verify(want Token) Submission {
+	switch {
+	case s.Reason == ReasonMalformedSubmission:
+		return s
+	case s.Token != want:
+		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonTokenMismatch, ExitCode: s.ExitCode,
+			Message: fmt.Sprintf("the submission names token %d, the term has %d", s.Token, want)}
+	case s.Outcome == Succeeded && s.Result != nil && len(*s.Result) > MaxResultBytes:
+		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonResultTooLarge, ExitCode: s.ExitCode,
+			Message: ResultTooLarge(len(*s.Result))}
+	}
+	return s
+}
+
+// ResultTooLarge is the message for a result above the limit; it names both numbers.
+func ResultTooLarge(size int) string {
+	return fmt.Sprintf("the result has %d bytes, allowed are %d (and %d once encoded with the rest of the submission)",
+		size, MaxResultBytes, MaxSubmissionBytes)
+}
+
+// Truncate cuts s to at most limit bytes at a rune boundary and marks the cut.
+func Truncate(s string, limit int) string {
+	const mark = "..."
+	if len(s) <= limit {
+		return s
+	}
+	if limit < len(mark) {
+		return mark[:max(limit, 0)]
+	}
+	cut := limit - len(mark)
+	for cut > 0 && s[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + mark
+}

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+)
+
+// pids are the processes of the holder's Pod, as its node sees them.
+func (s *story) pids(task *v1alpha1.LeasedTask) (pids []int) {
+	s.Helper()
+	for line := range strings.Lines(s.local("node-pids", task.Status.Holder.PodName, "-n", s.namespace)) {
+		pid, err := strconv.Atoi(strings.Fields(line)[0])
+		s.ok(err)
+		pids = append(pids, pid)
+	}
+	s.must(len(pids) > 0, "Pod %s has no processes", task.Status.Holder.PodName)
+	return pids
+}
+
+func (s *story) untilReady(node string) {
+	s.Helper()
+	s.ok(s.Poll(context.Background(), patience, func() error {
+		n := &corev1.Node{}
+		if err := s.Get(context.Background(), key("", node), n); err != nil {
+			return err
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("node %s is not ready", node)
+	}))
+}
+
+// healed puts a node back to work.
+func (s *story) healed(node string) {
+	s.Helper()
+	ctx := context.Background()
+	_, err := s.Localcluster(ctx, "heal", node)
+	s.ok(err)
+	_, err = s.Kubectl(ctx, "uncordon", node)
+	s.ok(err)
+	s.untilReady(node)
+}
