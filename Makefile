@@ -68,7 +68,7 @@ lint: ## gofmt, go vet, golangci-lint with the import law and the Kubernetes API
 
 .PHONY: manifests
 manifests: ## Lint and render the chart, build config/, and compare the two
-	mkdir -p $(BIN)
+	@mkdir -p $(BIN)
 	k8s=$(call K8S_BIN,helm kubectl)
 	export PATH="$$k8s:$$PATH"
 	helm lint --strict charts/leasehold
@@ -79,7 +79,7 @@ manifests: ## Lint and render the chart, build config/, and compare the two
 
 .PHONY: verify
 verify: generate lint manifests ## Everything a change must pass besides the tests; fails on any uncommitted or untracked file
-	if ! git rev-parse --git-dir >/dev/null 2>&1; then echo "SKIP: not a git checkout, cannot look for differences"; exit 0; fi
+	@if ! git rev-parse --git-dir >/dev/null 2>&1; then echo "SKIP: not a git checkout, cannot look for differences"; exit 0; fi
 	changed=$$(git status --porcelain --untracked-files=all)
 	if [[ -n $$changed ]]; then
 	  git --no-pager diff | head -200
@@ -95,7 +95,7 @@ test: test-unit test-api test-e2e ## All tests: unit, real API server, end to en
 
 .PHONY: test-unit
 test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
-	go test $$(go list ./... | grep -v /leasehold/test/)
+	@go test $$(go list ./... | grep -v /leasehold/test/)
 	if command -v "$$(go env CC)" >/dev/null; then
 	  CGO_ENABLED=1 go test -race $$(go list ./internal/... | grep -E '/internal/(fencing|agent|controller/plan)')
 	else
@@ -110,11 +110,11 @@ test-api: ## Tests against a real API server and etcd
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
-	if [[ $$(id -u) != 0 || $$(uname -s) != Linux ]]; then
+	@if [[ $$(id -u) != 0 || $$(uname -s) != Linux ]]; then
 	  echo "SKIP: test-e2e starts kubelets and network namespaces, which needs root on Linux (you are $$(id -un) on $$(uname -s))"
 	else
 	  $(MAKE) images
-	  go test ./test/e2e/... -timeout 40m
+	  go test ./test/e2e/... -timeout 40m -parallel 6
 	fi
 
 ##@ Build
@@ -130,7 +130,7 @@ images: build ## Pack the binaries as image archives bin/manager.tar and bin/age
 
 .PHONY: docker-build
 docker-build: ## Build the images with Docker or Podman
-	[[ -n "$(CONTAINER_TOOL)" ]] || { echo "docker-build needs Docker or Podman; make images needs neither" >&2; exit 1; }
+	@[[ -n "$(CONTAINER_TOOL)" ]] || { echo "docker-build needs Docker or Podman; make images needs neither" >&2; exit 1; }
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target manager -t $(MANAGER_IMAGE) .
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target agent -t $(AGENT_IMAGE) .
 

@@ -25,7 +25,16 @@ const (
 	PhaseDeadLettered Phase = "DeadLettered"
 )
 
-// LeasedTaskStatus is the controller's record of what happened on the task's Lease.
+// LeasedTaskStatus is the controller's record of what happened on the task's Lease. The rules below are the table
+// plan.Transitions and the protocol's promises, kept by the API server whoever writes; a test compares the two.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Claimed>DeadLettered', 'Running>DeadLettered', 'Expired>DeadLettered']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
+// +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed')) || (has(self.fencingToken) && (!has(oldSelf.fencingToken) || self.fencingToken > oldSelf.fencingToken))",message="rises with every grant",reason=FieldValueForbidden,fieldPath=".fencingToken"
+// +kubebuilder:validation:XValidation:rule="(has(self.fencingToken) == has(oldSelf.fencingToken) && (!has(self.fencingToken) || self.fencingToken == oldSelf.fencingToken)) || (has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed'))",message="changes with a grant only",reason=FieldValueForbidden,fieldPath=".fencingToken"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.attempt) || (has(self.attempt) && self.attempt >= oldSelf.attempt)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".attempt"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.result) || (has(self.result) && self.result == oldSelf.result)",message="immutable once set",reason=FieldValueForbidden,fieldPath=".result"
 type LeasedTaskStatus struct {
 	// phase is where the task stands.
 	// +optional

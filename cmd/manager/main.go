@@ -10,21 +10,14 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -136,7 +129,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(),
+		Cache:                         controller.CacheOptions(),
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -151,23 +144,6 @@ func newManager(o *options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
 	return mgr, nil
-}
-
-// cacheOptions keeps what is not ours out of memory: Pods and Leases by label, RoleBindings by name, no managed fields.
-func cacheOptions() cache.Options {
-	isOurs, err := labels.NewRequirement(v1alpha1.TaskLabel, selection.Exists, nil)
-	if err != nil {
-		panic(err) // programming error: a constant label
-	}
-	ours := labels.NewSelector().Add(*isOurs)
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Label: ours},
-			&coordinationv1.Lease{}: {Label: ours},
-			&rbacv1.RoleBinding{}:   {Field: fields.OneTermEqualSelector("metadata.name", controller.WorkerRole)},
-		},
-	}
 }
 
 func (o *options) agent() plan.AgentImage {

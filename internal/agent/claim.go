@@ -19,6 +19,7 @@ func (a *Agent) claim(ctx context.Context) (held *trust, stopped bool) {
 		start := a.Clock.Boot()
 		form := c.form
 		reply := a.sendClaim(ctx, form)
+		stopped = a.drainSignals() || stopped
 		switch now := a.Clock.Boot(); c.hear(reply, now) {
 		case claimHeld:
 			held.succeed(start, a.Jitter())
@@ -46,14 +47,13 @@ func (a *Agent) sendClaim(ctx context.Context, form claimForm) Reply {
 	return a.Mailbox.Claim(ctx, a.Clock.Wall())
 }
 
-// waitUntil waits for a time and reports whether a stop came first. With ignore, a stop does not end the wait. Other
-// signals have nobody to go to, yet or any more.
+// waitUntil waits for a time, and reports whether a stop came first. With ignore, a stop does not end the wait.
 func (a *Agent) waitUntil(ctx context.Context, at Boot, ignore bool) bool {
 	for a.Clock.Boot() < at {
 		a.Alarm.Set(at)
 		select {
 		case sig := <-a.Signals:
-			if number, ok := sig.(syscall.Signal); ok && isStop(number) && !ignore {
+			if isStop(sig.(syscall.Signal)) && !ignore {
 				return true
 			}
 		case <-a.Alarm.C():
@@ -62,4 +62,17 @@ func (a *Agent) waitUntil(ctx context.Context, at Boot, ignore bool) bool {
 		}
 	}
 	return false
+}
+
+// drainSignals takes the signals that have come while the agent was busy, and reports whether one was a stop. The others
+// have nobody to go to yet.
+func (a *Agent) drainSignals() (stopped bool) {
+	for {
+		select {
+		case sig := <-a.Signals:
+			stopped = stopped || isStop(sig.(syscall.Signal))
+		default:
+			return stopped
+		}
+	}
 }

@@ -131,6 +131,16 @@ func TestStopBeforeTheClaim(t *testing.T) {
 	f.wantReport(fencing.Interrupted, fencing.DeliveryNone)
 }
 
+// TestStopDuringTheClaim: the claim is accepted, and the stop was first.
+func TestStopDuringTheClaim(t *testing.T) {
+	t.Parallel()
+	var f *fixture
+	f = newFixture(t, patient, first(after(func() { f.signals <- syscall.SIGTERM })))
+	f.wantCode(f.run(), ExitStopped)
+	f.wantNever("start")
+	f.wantSubmitted(fencing.Interrupted, fencing.ReasonTerminated)
+}
+
 // TestStopWhileAClaimMayStand: such a term is ended by a submission, so that nobody has to wait until it expires.
 func TestStopWhileAClaimMayStand(t *testing.T) {
 	t.Parallel()

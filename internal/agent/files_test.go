@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -60,8 +61,7 @@ func sparse(path string, size int64) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return file.Truncate(size)
+	return errors.Join(file.Truncate(size), file.Close())
 }
 
 func TestOOMKills(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 	"github.com/leasehold-io/leasehold/internal/fencing"
@@ -82,22 +83,28 @@ func TestSubmissionIsRepeatedUntilItIsSettled(t *testing.T) {
 // TestTrustDoesNotBoundTheSubmission: the command succeeded in time; the outage that follows outlasts all trust.
 func TestTrustDoesNotBoundTheSubmission(t *testing.T) {
 	t.Parallel()
-	timing := hasty
-	timing.Margin = timing.Duration // trust ends with the very start of the request, once the command has ended
-	timing.Renew = 0
-	outage := []agenttest.Action{agenttest.LoseRequest, agenttest.LoseRequest, agenttest.LoseRequest}
-	f := newFixture(t, patient, submitting(outage...))
-	f.tree.onStart = func(tree *fakeTree) { tree.end(Exit{}) }
+	clock := &leapingClock{SystemClock: SystemClock(time.Now)}
+	asleep := agenttest.LoseRequest
+	asleep.Before = func() { clock.leap.Add(int64(patient.Duration)) }
+	f := newFixture(t, patient, submitting(asleep, agenttest.LoseRequest))
+	alarm, err := NewTimerAlarm()
+	must(t, err)
+	f.agent.Clock, f.agent.Alarm = clock, leapingAlarm{alarm, clock}
 	f.writeResult("r")
-	end := ending{Token: testToken, Exit: &Exit{}, Result: readResult(f.agent.Config.ResultPath)}
-	if held, _ := f.agent.claim(t.Context()); held == nil {
-		t.Fatal("not claimed")
-	}
-	f.agent.Config.Timing.Renew = timing.Renew
-	f.agent.submit(t.Context(), newAttempt(trust{timing: timing}, 0), end)
+	f.wantCode(f.run(), 0)
 	f.wantSubmitted(fencing.Succeeded, fencing.ReasonCompleted)
-	f.wantOrder("Submit", "Renew", "Submit", "Submit", "Submit")
+	f.wantReport(fencing.Succeeded, fencing.DeliveryAccepted)
+	f.wantOrder("Submit", "Renew", "Submit", "Submit") // a renewal is long due
+	f.wantNever("kill terminated")
 }
+
+// leapingAlarm is an alarm on a leaping clock.
+type leapingAlarm struct {
+	*TimerAlarm
+	clock *leapingClock
+}
+
+func (a leapingAlarm) Set(at Boot) { a.TimerAlarm.Set(at - Boot(a.clock.leap.Load())) }
 
 func TestARefusedSubmissionIsVisible(t *testing.T) {
 	t.Parallel()

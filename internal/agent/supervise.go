@@ -76,6 +76,8 @@ func (a *Agent) act(s *attempt, now Boot) {
 		s.started = true
 		if s.startErr = a.Tree.Start(); s.startErr != nil {
 			a.Log.Error("Command cannot be started", "error", s.startErr)
+		} else {
+			a.Log.Info("Command started")
 		}
 	}
 	if s.killDue(now) {

@@ -45,17 +45,25 @@ func TestEveryRetryTakesANewConnection(t *testing.T) {
 	failures := map[string]agenttest.Action{"timeout": agenttest.Timeout, "hang-up": agenttest.LoseRequest, "error": agenttest.Answer(500, "")}
 	for name, failure := range failures {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := map[string]bool{} // client addresses
 			var f *fixture
-			last := after(func() { f.tree.end(Exit{}) })
-			f = newFailing(t, eager, failure, failure, last, agenttest.Serve)
-			f.wantCode(f.run(), 0)
-			seen := map[string]bool{}
-			for _, r := range f.srv.Seen() {
-				if r.Kind == agenttest.Renew && seen[r.Remote] {
-					t.Error("a retry came over a connection that had just failed")
+			f = newFixture(t, eager, func(r agenttest.Request) agenttest.Action {
+				if failed[r.Remote] {
+					t.Error("a request came over a connection that had just failed")
 				}
-				seen[r.Remote] = r.Kind == agenttest.Renew
-			}
+				switch {
+				case r.Kind != agenttest.Renew || !f.has("start"):
+					return agenttest.Serve
+				case len(failed) < 2:
+					failed[r.Remote] = true
+					return failure
+				default:
+					return after(func() { f.tree.end(Exit{}) })
+				}
+			})
+			f.tree.onStart = nil
+			f.wantCode(f.run(), 0)
 		})
 	}
 }
@@ -170,7 +178,7 @@ func TestWhatTheCommandLeavesIsKilledFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, patient, nil)
 	f.tree.onStart = func(tree *fakeTree) { tree.exited <- Exit{} }
-	f.tree.onKill = func(tree *fakeTree, sig syscall.Signal) { tree.once.Do(tree.vanish) }
+	f.tree.onKill = func(tree *fakeTree, _ syscall.Signal) { tree.once.Do(tree.vanish) }
 	f.wantCode(f.run(), 0)
 	f.wantOrder("start", "kill killed", "empty", "Submit")
 	f.wantSubmitted(fencing.Succeeded, fencing.ReasonCompleted)

@@ -53,6 +53,10 @@ func (o *Observer) See(task *v1alpha1.LeasedTask, term *fencing.Term, now time.T
 	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if uid, ok := o.names[key]; ok && uid != task.UID {
+		o.forget(uid) // another task took the name
+	}
+	o.names[key] = task.UID
 	return o.sight.Clip(o.note(task.UID, key, term, now).since, now)
 }
 
@@ -63,14 +67,12 @@ func (o *Observer) SeeLease(taskUID types.UID, task types.NamespacedName, term *
 	o.note(taskUID, task, term, now)
 }
 
-// LeaseGone notes that a watch saw a Lease deleted. For a task that is gone too, there is nothing to remember.
-func (o *Observer) LeaseGone(taskUID types.UID, now time.Time) {
+// LeaseGone notes that a watch saw a Lease deleted: what was seen of it is dropped. If its task is still there, the pass that
+// follows sees the absence; if not, as on a standby that makes no passes, nobody would ever drop it.
+func (o *Observer) LeaseGone(taskUID types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s, ok := o.seen[taskUID]; ok {
-		s.mark, s.since = absent, now
-		s.stop()
-	}
+	o.forget(taskUID)
 }
 
 func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.Term, now time.Time) *sighting {
@@ -81,7 +83,7 @@ func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.
 	s, ok := o.seen[uid]
 	if !ok {
 		s = &sighting{task: task}
-		o.seen[uid], o.names[task] = s, uid
+		o.seen[uid] = s
 	}
 	if s.mark != mark {
 		s.mark, s.since = mark, now
@@ -107,13 +109,17 @@ func (o *Observer) WakeIn(task *v1alpha1.LeasedTask, d time.Duration) {
 func (o *Observer) ForgetTask(task types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	uid, ok := o.names[task]
-	if !ok {
-		return
+	if uid, ok := o.names[task]; ok {
+		o.forget(uid)
 	}
-	o.seen[uid].stop()
-	delete(o.seen, uid)
 	delete(o.names, task)
+}
+
+func (o *Observer) forget(uid types.UID) {
+	if s, ok := o.seen[uid]; ok {
+		s.stop()
+		delete(o.seen, uid)
+	}
 }
 
 func (o *Observer) arm(s *sighting, d time.Duration) {

@@ -76,7 +76,7 @@ func (r *Reconciler) observeLeases() toolscache.ResourceEventHandler {
 				obj = last.Obj
 			}
 			if lease, ok := obj.(*coordinationv1.Lease); ok {
-				r.Observer.LeaseGone(types.UID(lease.Labels[mailbox.TaskLabel]), r.Clock.Now())
+				r.Observer.LeaseGone(types.UID(lease.Labels[mailbox.TaskLabel]))
 			}
 		},
 	}

@@ -38,7 +38,7 @@ func (w *world) now() time.Time {
 // send makes a message of an agent process: two of them share each holder's name, as a container restarted in place does.
 func (w *world) send(t *rapid.T) {
 	holder := fmt.Sprintf("pod-%d", w.attempt)
-	process := rapid.SampledFrom([]string{"first", "second"}).Draw(t, "process")
+	process := rapid.SampledFrom([]string{"first", "first", "second"}).Draw(t, "process")
 	claim := fencing.Claim{Nonce: process, Node: "node", PodUID: holder}
 	m := message{attempt: w.attempt, by: process, kind: rapid.SampledFrom([]string{"claim", "renew", "submit", "submit"}).Draw(t, "kind")}
 	switch m.kind {
@@ -54,24 +54,40 @@ func (w *world) send(t *rapid.T) {
 		}
 		m.patch = fencing.SubmitPatch(holder, claim, encoded)
 	}
+	w.post(t, m)
+}
+
+// post sends a message, which may arrive at once and may arrive later as well.
+func (w *world) post(t *rapid.T, m message) {
 	w.messages = append(w.messages, m)
+	if rapid.Bool().Draw(t, "arrives at once") {
+		w.deliver(t, m)
+	}
 }
 
 // look makes the controller's revoke from what it sees now; it may arrive much later.
 func (w *world) look(t *rapid.T) {
 	if term := read(w.doc); term.IsOpen() {
 		patch := fencing.RevokePatch(term, rapid.Bool().Draw(t, "expired"))
-		w.messages = append(w.messages, message{attempt: w.attempt, kind: "revoke", by: "controller", patch: patch})
+		w.post(t, message{attempt: w.attempt, kind: "revoke", by: "controller", patch: patch})
 	}
 }
 
-// arrive lets any message arrive, the first or the tenth time.
+// arrive lets one of the latest messages arrive, the first or the tenth time.
 func (w *world) arrive(t *rapid.T) {
 	if len(w.messages) == 0 {
 		t.Skip("nothing is on its way")
 	}
-	m := rapid.SampledFrom(w.messages).Draw(t, "message")
-	next, code, _ := agenttest.Apply(w.doc, m.patch)
+	latest := w.messages[max(0, len(w.messages)-8):]
+	w.deliver(t, rapid.SampledFrom(latest).Draw(t, "message"))
+}
+
+func (w *world) deliver(t *rapid.T, m message) {
+	apply := agenttest.Apply
+	if m.by == "controller" {
+		apply = agenttest.ApplyOperator
+	}
+	next, code, _ := apply(w.doc, m.patch)
 	if code != 200 || bytes.Equal(next, w.doc) {
 		return
 	}
@@ -94,8 +110,8 @@ func (w *world) arrive(t *rapid.T) {
 
 // grantNext is the controller's grant over a term that has ended, by compare-and-swap: it sees the newest Lease.
 func (w *world) grantNext(t *rapid.T) {
-	if read(w.doc).IsOpen() {
-		t.Skip("the term is open")
+	if read(w.doc).IsOpen() || rapid.IntRange(0, 2).Draw(t, "wait") > 0 {
+		t.Skip("the term is open, or the controller takes its time")
 	}
 	w.attempt++
 	w.doc = grant(fmt.Sprintf("pod-%d", w.attempt), w.attempt)

@@ -96,8 +96,8 @@ func isOutcome(o Outcome) bool {
 // success must keep to the limits. What fails verification comes back as a failure that says why.
 func (s Submission) Verify(want Token) Submission {
 	switch {
-	case s.Reason == ReasonMalformedSubmission:
-		return s
+	case s.Outcome == Failed && s.Reason == ReasonMalformedSubmission:
+		return s // it says already why it fails, and may name no token
 	case s.Token != want:
 		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonTokenMismatch, ExitCode: s.ExitCode,
 			Message: fmt.Sprintf("the submission names token %d, the term has %d", s.Token, want)}

@@ -62,7 +62,8 @@ func TestVerify(t *testing.T) {
 		"another token":       {Submission{Token: 6, Outcome: Succeeded}, Failed, ReasonTokenMismatch},
 		"no token":            {Submission{Outcome: Succeeded}, Failed, ReasonTokenMismatch},
 		"a failure too":       {Submission{Token: 8, Outcome: Failed, Reason: ReasonNonZeroExit}, Failed, ReasonTokenMismatch},
-		"unreadable":          {ParseSubmission("x"), Failed, ReasonMalformedSubmission},
+		"claims to be unreadable, and to succeed": {Submission{Token: 8, Outcome: Succeeded, Reason: ReasonMalformedSubmission}, Failed, ReasonTokenMismatch},
+		"unreadable": {ParseSubmission("x"), Failed, ReasonMalformedSubmission},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestNothingUnverifiedSucceeds(t *testing.T) {
 		in := Submission{
 			Token:   Token(rapid.Int64Range(0, 3).Draw(t, "token")),
 			Outcome: Outcome(rapid.SampledFrom([]string{"Succeeded", "Failed", "Interrupted", "Fenced", "Other", ""}).Draw(t, "outcome")),
-			Reason:  rapid.StringN(0, 100, -1).Draw(t, "reason"),
+			Reason:  rapid.OneOf(rapid.Just(ReasonMalformedSubmission), rapid.StringN(0, 100, -1)).Draw(t, "reason"),
 			Message: rapid.StringN(0, 2000, -1).Draw(t, "message"),
 		}
 		if rapid.Bool().Draw(t, "with result") {

@@ -31,7 +31,7 @@ const (
 
 // Cluster is a cluster with Leasehold installed.
 type Cluster struct {
-	client.WithWatch
+	client.Client
 	Config *rest.Config
 	Kind   Kind
 
@@ -107,7 +107,7 @@ func (c *Cluster) connect() (err error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	c.WithWatch, err = client.NewWithWatch(c.Config, client.Options{Scheme: scheme})
+	c.Client, err = client.New(c.Config, client.Options{Scheme: scheme})
 	return err
 }
 
@@ -187,3 +187,6 @@ func checkout() (string, error) {
 	}
 	return "", err
 }
+
+// For wraps a client of a cluster that somebody else runs, for the helpers that need no more.
+func For(c client.Client) *Cluster { return &Cluster{Client: c} }

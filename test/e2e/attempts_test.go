@@ -192,10 +192,10 @@ func TestANodeCutOffIsReplacedAndItsWorkerFencesItself(t *testing.T) {
 	token, first := task.Status.FencingToken, task.Status.Holder.PodName
 	s.kubectl("cordon", node2)
 	t.Cleanup(func() { s.healed(node2) })
-	pids := s.pids(task)
+	children := s.children(task)
 	s.local("partition", node2)
 	s.untilRunningOrFinished(task, 2)
-	for _, pid := range pids {
+	for _, pid := range children {
 		s.must(syscall.Kill(pid, 0) == syscall.ESRCH, "process %d of the first attempt still exists when the second has started", pid)
 	}
 	s.mustHaveRecovered(task, token, v1alpha1.AttemptFailed, "LeaseExpired", "NodeLost")
@@ -225,4 +225,3 @@ func hostname(node string) corev1.NodeSelectorTerm {
 		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
 	}}
 }
-

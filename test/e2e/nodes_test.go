@@ -3,13 +3,29 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/leasehold-io/leasehold/api/env"
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 )
+
+// children are the processes of the holder's Pod without its agent, which outlives them to submit.
+func (s *story) children(task *v1alpha1.LeasedTask) (pids []int) {
+	s.Helper()
+	for _, pid := range s.pids(task) {
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		s.ok(err)
+		if !strings.HasPrefix(string(command), env.AgentPath) {
+			pids = append(pids, pid)
+		}
+	}
+	s.must(len(pids) > 0, "Pod %s has an agent only", task.Status.Holder.PodName)
+	return pids
+}
 
 // pids are the processes of the holder's Pod, as its node sees them.
 func (s *story) pids(task *v1alpha1.LeasedTask) (pids []int) {

@@ -40,17 +40,26 @@ func GrantedLease(name, holder string, seconds, attempt int) []byte {
 		name, holder, seconds, attempt)
 }
 
-// Apply applies one patch to a Lease as the API server does, and returns the new Lease or the refusal.
+// Apply applies an agent's patch to a Lease as the API server does, and returns the new Lease or the refusal.
 func Apply(doc, patch []byte) (next []byte, code int, body string) {
+	next, code, body = ApplyOperator(doc, patch)
+	if next == nil {
+		return nil, code, body
+	}
+	if message := denied(parse(doc), parse(next)); message != "" {
+		return nil, http.StatusForbidden, status("Forbidden", message)
+	}
+	return next, code, body
+}
+
+// ApplyOperator is the same for the operator's patch, which the admission policy does not judge.
+func ApplyOperator(doc, patch []byte) (next []byte, code int, body string) {
 	decoded, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, http.StatusBadRequest, `{"kind":"Status","reason":"BadRequest"}`
 	}
 	if next, err = decoded.Apply(doc); err != nil {
 		return nil, http.StatusUnprocessableEntity, FailedTest
-	}
-	if message := denied(parse(doc), parse(next)); message != "" {
-		return nil, http.StatusForbidden, status("Forbidden", message)
 	}
 	return next, http.StatusOK, string(next)
 }

@@ -101,11 +101,11 @@ func (s *Server) WriteCredentials(dir, token string) (caPath, tokenPath string, 
 	return caPath, tokenPath, os.WriteFile(tokenPath, []byte(token+"\n"), 0o600)
 }
 
-// Patch is a write by somebody else, such as the controller's revoke. It returns the status code.
+// Patch is a write by the operator, such as a revoke, or by another hand. It returns the status code.
 func (s *Server) Patch(patch []byte) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.apply(patch).code
+	return s.apply(patch, ApplyOperator).code
 }
 
 // Delete removes the Lease.
@@ -144,11 +144,11 @@ type answer struct {
 	body string
 }
 
-func (s *Server) apply(patch []byte) answer {
+func (s *Server) apply(patch []byte, apply func(doc, patch []byte) ([]byte, int, string)) answer {
 	if s.doc == nil {
 		return answer{http.StatusNotFound, `{"kind":"Status","reason":"NotFound","details":{}}`}
 	}
-	next, code, body := Apply(s.doc, patch)
+	next, code, body := apply(s.doc, patch)
 	if next != nil {
 		s.doc = next
 	}
@@ -169,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var result answer
 	if !action.Skip {
 		s.mu.Lock()
-		result = s.apply(patch)
+		result = s.apply(patch, Apply)
 		s.mu.Unlock()
 	}
 	switch {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,8 @@ const (
 	ReasonPodNameTaken = "PodNameTaken"
 	// ReasonRevoked: the term was revoked before any claim.
 	ReasonRevoked = "Revoked"
+	// ReasonUnspecified: whoever told of the end gave no reason.
+	ReasonUnspecified = "Unspecified"
 
 	// ReasonStartTimeout: no claim within timeouts.startSeconds. Ends the task.
 	ReasonStartTimeout = "StartTimeout"
@@ -41,9 +44,23 @@ const (
 	ReasonInvalidImageName = "InvalidImageName"
 )
 
-// isFatal reports whether a reason ends the task whatever budget is left: what cannot start the first time never will.
-func isFatal(reason string) bool {
-	return reason == ReasonStartTimeout || reason == ReasonPodInvalid || reason == ReasonInvalidImageName
+// isFatal reports whether an attempt ends the task whatever budget is left: what cannot start the first time never will.
+// A worker that did start may submit any reason, these too; it means nothing.
+func isFatal(entry *v1alpha1.AttemptRecord) bool {
+	switch entry.Reason {
+	case ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName:
+		return entry.StartTime == nil
+	default:
+		return false
+	}
+}
+
+// lastOf is the latest entry of a history; empty if there is none.
+func lastOf(history []v1alpha1.AttemptRecord) (last v1alpha1.AttemptRecord) {
+	if n := len(history); n > 0 {
+		last = history[n-1]
+	}
+	return last
 }
 
 // maxMessage bounds a message in the history.
@@ -74,6 +91,9 @@ func (e end) withExitCode(code int32) end {
 // submittedEnd reads a verified submission. A worker told to stop says only that; the Pod knows why.
 func (s *Snapshot) submittedEnd(sub fencing.Submission) end {
 	e := end{reason: sub.Reason, message: sub.Message, exitCode: sub.ExitCode, evidence: v1alpha1.EvidenceSubmission}
+	if e.message == "" && e.exitCode != nil {
+		e.message = fmt.Sprintf("exit code %d", *e.exitCode)
+	}
 	switch sub.Outcome {
 	case fencing.Succeeded:
 		e.outcome = v1alpha1.AttemptSucceeded
@@ -170,7 +190,7 @@ func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
 		PodName:      s.holderName(),
 		EndTime:      new(metav1.NewTime(s.Now)),
 		Outcome:      e.outcome,
-		Reason:       fencing.Truncate(e.reason, 64),
+		Reason:       fencing.Truncate(cmp.Or(e.reason, ReasonUnspecified), 64),
 		Message:      fencing.Truncate(e.message, maxMessage),
 		ExitCode:     e.exitCode,
 		Evidence:     e.evidence,

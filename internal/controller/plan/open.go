@@ -111,13 +111,14 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	s.record(status, e)
 	counts := append(s.claimCount(), Count{CountAttempt, string(e.outcome)})
 	w := waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", status.Attempt)}
-	isOver := isFatal(e.reason) || budgetUsed(&s.Task.Spec.Retry, status) != ""
+	last := lastOf(status.History)
+	isOver := isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != ""
 	if !isOver {
 		pause := Backoff(&s.Task.Spec.Retry.Backoff, status.Failures+status.Disruptions, s.Jitter)
 		status.NextAttemptTime = new(metav1.NewMicroTime(s.Now.Add(pause).Truncate(time.Microsecond)))
 	}
 	events := []Event{{Warning: true, Reason: "Attempt" + string(e.outcome), Action: "EndAttempt",
-		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, e.reason, e.message)}}
+		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, last.Reason, last.Message)}}
 	switch {
 	case !isReleased:
 		status.Phase = v1alpha1.PhaseExpired

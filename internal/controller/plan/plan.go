@@ -53,10 +53,11 @@ type PodLimit struct {
 }
 
 // NeedsLive reports whether the plan must be decided from a live read. What it does cannot be undone, or rests on something
-// being absent, which a cache cannot tell from being late.
+// being absent, which a cache cannot tell from being late. A revoked term names no holder: a late Lease may show the revoke of
+// an earlier, unrecorded grant of the same attempt.
 func (p *Plan) NeedsLive() bool {
 	switch p.Rule {
-	case RuleLeaseLost, RuleReassign, RuleGiveUp:
+	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleGiveUp:
 		return true
 	default:
 		return p.Grant != nil || p.Revoke != nil || p.CreatePod || len(p.DeletePods) > 0

@@ -161,8 +161,8 @@ func literal(name, value string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, Value: escape(value)}
 }
 
-// escape keeps the kubelet from expanding $(NAME) in a value.
-func escape(value string) string { return strings.ReplaceAll(value, "$(", "$$(") }
+// escape keeps the kubelet from expanding $(NAME) in a value. Every $ is doubled: of "$$(NAME)" it would expand the rest.
+func escape(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
 func field(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}

@@ -38,6 +38,9 @@ func budgetUsed(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) str
 
 // backoffOf is what a task waits for between two attempts.
 func backoffOf(status *v1alpha1.LeasedTaskStatus) waiting {
+	if status.NextAttemptTime == nil { // a budget that was raised since: no pause was set
+		return waiting{v1alpha1.WaitingBackoff, fmt.Sprintf("attempt %d starts now", status.Attempt+1)}
+	}
 	return waiting{v1alpha1.WaitingBackoff, fmt.Sprintf("attempt %d starts after %s",
 		status.Attempt+1, status.NextAttemptTime.UTC().Format(time.RFC3339))}
 }

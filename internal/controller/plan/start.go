@@ -55,8 +55,9 @@ func (s *Snapshot) unclaimedEnd() (end, bool) {
 			return e, true
 		}
 	}
-	deadline := s.startDeadline()
-	if s.Term != nil && !s.Term.GrantTime.IsZero() && !s.Now.Before(deadline) {
+	// Without a Pod, the deadline waits for the answer to one more try: it is the cause.
+	isTried := pod != nil || s.PodRefusal != nil
+	if isTried && !s.Now.Before(s.startDeadline()) {
 		cause := s.startingCause(pod)
 		return failure(v1alpha1.EvidencePod, ReasonStartTimeout, "no worker claimed within %s: %s: %s",
 			s.Task.Spec.StartTimeout(), cause.reason, cause.message), true
@@ -92,11 +93,13 @@ func (s *Snapshot) isOwn(pod *corev1.Pod) bool {
 	return owner != nil && owner.UID == s.Task.UID && pod.Annotations[v1alpha1.TokenAnnotation] == fmt.Sprint(s.Task.Status.FencingToken)
 }
 
+// startDeadline is when an unclaimed attempt is given up. A Lease that lost its acquireTime counts from when it was seen.
 func (s *Snapshot) startDeadline() time.Time {
-	if s.Term == nil {
-		return s.Now
+	granted := s.Term.GrantTime
+	if granted.IsZero() {
+		granted = s.Since
 	}
-	return s.Term.GrantTime.Add(s.Task.Spec.StartTimeout())
+	return granted.Add(s.Task.Spec.StartTimeout())
 }
 
 func podMissing(s *Snapshot) (Plan, bool) {
@@ -166,6 +169,17 @@ func pullCause(message string) string {
 func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	all := make([]corev1.ContainerStatus, 0, len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses))
 	return append(append(all, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+}
+
+// workerStarted is when the kubelet started the worker container, running or ended by now; zero if it did not.
+func workerStarted(task *v1alpha1.LeasedTask, pod *corev1.Pod) time.Time {
+	if end := workerTerminated(task, pod); end != nil {
+		return end.StartedAt.Time
+	}
+	if pod == nil {
+		return time.Time{}
+	}
+	return workerRunningSince(task, pod)
 }
 
 func workerRunningSince(task *v1alpha1.LeasedTask, pod *corev1.Pod) (since time.Time) {

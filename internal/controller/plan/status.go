@@ -56,12 +56,11 @@ func (s *Snapshot) recordClaim(status *v1alpha1.LeasedTaskStatus) {
 		return
 	}
 	claimed := s.Term.RenewTime
-	if pod, worker := s.holderPod(), s.Task.Spec.Worker(); pod != nil && worker != nil {
-		for _, c := range pod.Status.ContainerStatuses {
-			if c.Name == worker.Name && c.State.Running != nil && c.State.Running.StartedAt.Time.Before(claimed.Add(-time.Second)) {
-				claimed = c.State.Running.StartedAt.Time
-			}
-		}
+	if claimed.IsZero() { // somebody removed it; the record needs a time
+		claimed = s.Now
+	}
+	if started := workerStarted(s.Task, s.holderPod()); !started.IsZero() && started.Before(claimed.Add(-time.Second)) {
+		claimed = started
 	}
 	status.Holder.NodeName, status.Holder.PodUID = fencing.Truncate(s.Term.Claim.Node, 253), fencing.Truncate(s.Term.Claim.PodUID, 64)
 	status.Holder.ClaimTime = new(metav1.NewTime(claimed.Truncate(time.Second)))
@@ -131,15 +130,12 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 
 // deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another.
 func deadLetterCause(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
-	last := v1alpha1.AttemptRecord{}
-	if n := len(status.History); n > 0 {
-		last = status.History[n-1]
-	}
+	last := lastOf(status.History)
 	detail := fmt.Sprintf("attempt %d: %s: %s", last.Attempt, last.Reason, last.Message)
 	switch {
-	case last.Reason == ReasonStartTimeout:
+	case isFatal(&last) && last.Reason == ReasonStartTimeout:
 		return v1alpha1.ReasonStartTimeout, detail
-	case isFatal(last.Reason):
+	case isFatal(&last):
 		return v1alpha1.ReasonCannotStart, detail
 	}
 	return v1alpha1.ReasonBudgetExceeded, budgetUsed(spec, status) + "; " + detail

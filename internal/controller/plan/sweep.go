@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +68,7 @@ func sweep(s *Snapshot, p *Plan) {
 		status = p.Status
 	}
 	for _, pod := range s.Pods {
-		if isPodFinished(pod) || pod.DeletionTimestamp != nil || isCurrent(status, pod) || !metav1.IsControlledBy(pod, s.Task) {
+		if isPodFinished(pod) || pod.DeletionTimestamp != nil || isCurrent(status, pod) || isLater(status, pod) || !metav1.IsControlledBy(pod, s.Task) {
 			continue
 		}
 		entry := entryOf(status, pod)
@@ -91,6 +92,13 @@ func sweep(s *Snapshot, p *Plan) {
 func isCurrent(status *v1alpha1.LeasedTaskStatus, pod *corev1.Pod) bool {
 	isUnderWay := status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning
 	return isUnderWay && status.Holder != nil && status.Holder.PodName == pod.Name
+}
+
+// isLater reports whether the Pod was made for a grant that this status does not know. Pods are made after their grant is on
+// record, so the status was read too early: another controller has gone on since.
+func isLater(status *v1alpha1.LeasedTaskStatus, pod *corev1.Pod) bool {
+	token, err := strconv.ParseInt(pod.Annotations[v1alpha1.TokenAnnotation], 10, 64)
+	return err == nil && token > status.FencingToken
 }
 
 func (p *Plan) requeueWithin(d time.Duration) {

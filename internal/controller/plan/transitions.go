@@ -2,6 +2,8 @@ package plan
 
 import v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 
+//go:generate go run ../../../hack/lifecycledoc -root ../../.. -out ../../../docs/lifecycle.md
+
 // Transition is one legal change of phase.
 type Transition struct {
 	From, To v1alpha1.Phase

@@ -46,17 +46,13 @@ func (c *Cluster) Freeze(ctx context.Context, namespace, pod string) (int, error
 	return len(all), err
 }
 
-// Thaw lets them go on (SIGCONT).
+// Thaw lets them go on (SIGCONT) and returns how many it woke. What is awake may end at once, so nothing is looked up after.
 func (c *Cluster) Thaw(ctx context.Context, namespace, pod string) (int, error) {
 	containers, err := c.containers(ctx, namespace, pod)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := signalAll(containers, unix.SIGCONT, process.Stat.IsStopped); err != nil {
-		return 0, err
-	}
-	all, err := c.Processes(ctx, namespace, pod)
-	return len(all), err
+	return signalAll(containers, unix.SIGCONT, process.Stat.IsStopped)
 }
 
 // signalAll signals each process with a thread in the wanted state, and returns how many there were.

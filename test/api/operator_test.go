@@ -1,0 +1,231 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+func mergeFrom(o client.Object) client.Patch {
+	return client.MergeFrom(o.DeepCopyObject().(client.Object))
+}
+
+// waitsFor reports whether the Waiting condition is True for the reason, with the text in its message.
+func waitsFor(reason, text string) func(*v1alpha1.LeasedTask) bool {
+	return func(task *v1alpha1.LeasedTask) bool {
+		w := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting)
+		return w != nil && w.Status == metav1.ConditionTrue && w.Reason == reason && strings.Contains(w.Message, text)
+	}
+}
+
+func TestASubmissionCompletesTheTaskAndALaterOneChangesNothing(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("done")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	if err := a.claimTerm(); !apierrors.IsInvalid(err) {
+		t.Fatalf("a second claim: %v", err)
+	}
+	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Result: new("42")}))
+	s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))
+	if task.Status.Result == nil || *task.Status.Result != "42" {
+		t.Errorf("result %v", task.Status.Result)
+	}
+	before := task.ResourceVersion
+	time.Sleep(2 * time.Second)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
+	if task.ResourceVersion != before {
+		t.Errorf("a finished task was written again: %s, then %s", before, task.ResourceVersion)
+	}
+}
+
+func TestAFailedAttemptIsFollowedByOneWithAHigherToken(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("twice")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	token, a := task.Status.FencingToken, s.agentOf(task)
+	s.ok(a.claimTerm())
+	s.ok(a.submit(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(7))}))
+	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	if task.Status.FencingToken <= token || task.Status.Failures != 1 {
+		t.Errorf("status %+v", task.Status)
+	}
+	if err := a.renew(); !apierrors.IsInvalid(err) {
+		t.Errorf("the first attempt can still renew: %v", err)
+	}
+}
+
+func TestRenewalsCostNoPass(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("renewing")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
+	time.Sleep(time.Second) // its own status write is still to be seen
+	before, version := passes(t), task.ResourceVersion
+	for range 20 {
+		s.ok(a.renew())
+		time.Sleep(50 * time.Millisecond)
+	}
+	if after := passes(t); after != before {
+		t.Errorf("20 renewals cost %v passes", after-before)
+	}
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
+	if task.ResourceVersion != version {
+		t.Errorf("renewals wrote the task: %s, then %s", version, task.ResourceVersion)
+	}
+	s.ok(admin.Delete(t.Context(), task))
+}
+
+// passes is the number of passes over all tasks so far.
+func passes(t *testing.T) (sum float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "leasehold_decisions_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			sum += m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+func TestAWorkerThatStopsRenewingIsReplacedAndCannotSubmit(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("silent")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	if err := a.submit(fencing.Submission{Outcome: fencing.Succeeded, Result: new("stale")}); !apierrors.IsInvalid(err) {
+		t.Errorf("a late submission: %v", err)
+	}
+	if first := task.Status.History[0]; first.Reason != "LeaseExpired" || first.Outcome != v1alpha1.AttemptFailed {
+		t.Errorf("history %+v", first)
+	}
+}
+
+func TestAPodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
+	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	task := s.start("privileged", func(task *v1alpha1.LeasedTask) {
+		task.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+		task.Spec.Timeouts.StartSeconds = new(int32(15))
+	})
+	s.until(task, "waiting with the violation", waitsFor(v1alpha1.WaitingPodRefused, "privileged"))
+	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
+	if h := task.Status.History[0]; h.Reason != "StartTimeout" || !strings.Contains(h.Message, "PodRefused") {
+		t.Errorf("history %+v", h)
+	}
+}
+
+func TestACompliantTemplateYieldsACompliantPod(t *testing.T) {
+	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	task := s.start("compliant")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilPod(task)
+}
+
+func TestAQuotaWithoutRoomIsWaitingNotFailing(t *testing.T) {
+	s := set(t, nil)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "none"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	s.ok(admin.Create(t.Context(), quota))
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	s.ok(admin.Status().Update(t.Context(), quota)) // the controller-manager's part
+	task := s.start("waits")
+	s.until(task, "waiting for quota", waitsFor(v1alpha1.WaitingQuotaExceeded, "exceeded quota"))
+	s.ok(admin.Delete(t.Context(), quota))
+	s.untilPod(task)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
+	if task.Status.Failures != 0 || task.Status.Attempt != 1 {
+		t.Errorf("waiting used a budget: %+v", task.Status)
+	}
+}
+
+func TestATemplateThatMakesNoValidPodEndsTheTaskAtOnce(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("invalid", func(task *v1alpha1.LeasedTask) {
+		task.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "missing", MountPath: "/missing"}}
+	})
+	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
+	if h := task.Status.History[0]; h.Reason != "PodInvalid" || !strings.Contains(h.Message, "volumeMounts") {
+		t.Errorf("history %+v", h)
+	}
+}
+
+func TestWithoutTheEpochThereAreNoGrants(t *testing.T) {
+	s := set(t, nil)
+	cm := &corev1.ConfigMap{}
+	s.ok(admin.Get(t.Context(), epoch, cm))
+	s.ok(admin.Delete(t.Context(), cm))
+	task := s.start("epochless")
+	s.until(task, "waiting for the epoch", waitsFor(v1alpha1.WaitingEpochMissing, "is missing"))
+	cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: epoch.Namespace, Name: epoch.Name}, Data: map[string]string{controller.EpochKey: "1"}}
+	s.ok(admin.Create(t.Context(), cm))
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+}
+
+func TestAStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("never-starts", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = new(int32(3)) })
+	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
+	if h := task.Status.History[0]; h.Reason != "StartTimeout" || !strings.Contains(h.Message, "PodStarting") {
+		t.Errorf("history %+v", h)
+	}
+	s.ok(s.Poll(t.Context(), patience, func() error {
+		pod := &corev1.Pod{}
+		err := admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: task.Status.History[0].PodName}, pod)
+		if apierrors.IsNotFound(err) || err == nil && pod.DeletionTimestamp != nil {
+			return nil
+		}
+		return errStillThere
+	}))
+}
+
+func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("short-lived", func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(2)) })
+	kept := s.start("kept", func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(4)) })
+	for _, task := range []*v1alpha1.LeasedTask{task, kept} {
+		s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+		a := s.agentOf(task)
+		s.ok(a.claimTerm())
+		s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded}))
+		s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))
+	}
+	raised := kept.DeepCopy()
+	raised.Spec.TTLSecondsAfterFinished = new(int32(1000))
+	s.ok(admin.Patch(t.Context(), raised, mergeFrom(kept)))
+	s.ok(s.Poll(t.Context(), patience, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(task), task); !apierrors.IsNotFound(err) {
+			return errStillThere
+		}
+		return nil
+	}))
+	time.Sleep(5 * time.Second)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
+	if kept.Status.ObservedGeneration != kept.Generation {
+		t.Errorf("observedGeneration %d, generation %d", kept.Status.ObservedGeneration, kept.Generation)
+	}
+}
+
+var errStillThere = apierrors.NewBadRequest("it is still there")

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/test/cluster"
+)
+
+func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
+	s := set(t, nil)
+	pod := func(change func(*corev1.PodSpec)) func(*v1alpha1.LeasedTask) {
+		return func(task *v1alpha1.LeasedTask) { change(&task.Spec.Template.Spec) }
+	}
+	retry := func(change func(*v1alpha1.RetrySpec)) func(*v1alpha1.LeasedTask) {
+		return func(task *v1alpha1.LeasedTask) { change(&task.Spec.Retry) }
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	tests := map[string]struct {
+		change func(*v1alpha1.LeasedTask)
+		want   []string // all of them are in the answer
+	}{
+		"no command": {pod(func(p *corev1.PodSpec) { p.Containers[0].Command = nil }),
+			[]string{"spec.template", "needs a command", "crane config"}},
+		"no container": {pod(func(p *corev1.PodSpec) { p.Containers = []corev1.Container{} }), []string{"spec.template", "at least one container"}},
+		"two containers, no worker named": {pod(func(p *corev1.PodSpec) { p.Containers = append(p.Containers, corev1.Container{Name: "b", Image: "b"}) }),
+			[]string{"spec.workerContainer", "required"}},
+		"unknown worker":        {func(task *v1alpha1.LeasedTask) { task.Spec.WorkerContainer = "nobody" }, []string{"spec.workerContainer", "names no container"}},
+		"restartPolicy":         {pod(func(p *corev1.PodSpec) { p.RestartPolicy = corev1.RestartPolicyOnFailure }), []string{"spec.template.spec.restartPolicy", "must be Never"}},
+		"activeDeadlineSeconds": {pod(func(p *corev1.PodSpec) { p.ActiveDeadlineSeconds = new(int64(5)) }), []string{"spec.template.spec.activeDeadlineSeconds", "spec.timeouts"}},
+		"grace period":          {pod(func(p *corev1.PodSpec) { p.TerminationGracePeriodSeconds = new(int64(5)) }), []string{"spec.template.spec.terminationGracePeriodSeconds", "stopGraceSeconds"}},
+		"shareProcessNamespace": {pod(func(p *corev1.PodSpec) { p.ShareProcessNamespace = new(true) }), []string{"spec.template.spec.shareProcessNamespace", "process 1"}},
+		"hostPID":               {pod(func(p *corev1.PodSpec) { p.HostPID = true }), []string{"spec.template.spec.hostPID", "process 1"}},
+		"windows":               {pod(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Windows} }), []string{"spec.template.spec.os", "Linux only"}},
+		"container restart policy": {pod(func(p *corev1.PodSpec) { p.Containers[0].RestartPolicy = &always }),
+			[]string{"spec.template.spec.containers", "restart policy"}},
+		"lifecycle": {pod(func(p *corev1.PodSpec) {
+			p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
+		}), []string{"spec.template", "lifecycle hooks"}},
+		"our volume": {pod(func(p *corev1.PodSpec) { p.Volumes = []corev1.Volume{{Name: "leasehold-bin"}} }),
+			[]string{"spec.template.spec.volumes", "leasehold-"}},
+		"our container": {pod(func(p *corev1.PodSpec) {
+			p.InitContainers = []corev1.Container{{Name: "leasehold-agent", Image: "x"}}
+		}), []string{"spec.template.spec", "leasehold-"}},
+
+		"lease too short":   {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = new(int32(9)) }, []string{"spec.lease.durationSeconds", "10"}},
+		"lease too long":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = new(int32(3601)) }, []string{"spec.lease.durationSeconds", "3600"}},
+		"start timeout 0":   {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = new(int32(0)) }, []string{"spec.timeouts.startSeconds", "1"}},
+		"negative grace":    {func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = new(int32(-1)) }, []string{"spec.stopGraceSeconds"}},
+		"negative ttl":      {func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(-1)) }, []string{"spec.ttlSecondsAfterFinished", "0"}},
+		"no attempts":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = new(int32(0)) }), []string{"spec.retry.maxAttempts", "1"}},
+		"too many attempts": {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = new(int32(101)) }), []string{"spec.retry.maxAttempts", "100"}},
+		"disruptions":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxDisruptions = new(int32(-1)) }), []string{"spec.retry.maxDisruptions", "0"}},
+		"factor":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Factor = new(int32(0)) }), []string{"spec.retry.backoff.factor", "1"}},
+		"jitter":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Jitter = "Some" }), []string{"spec.retry.backoff.jitter", "Full"}},
+		"max below initial": {retry(func(r *v1alpha1.RetrySpec) {
+			r.Backoff.InitialSeconds, r.Backoff.MaxSeconds = new(int32(10)), new(int32(5))
+		}),
+			[]string{"spec.retry.backoff.maxSeconds", "initialSeconds"}},
+		"initial above the default max": {retry(func(r *v1alpha1.RetrySpec) { r.Backoff = v1alpha1.BackoffSpec{InitialSeconds: new(int32(301))} }),
+			[]string{"spec.retry.backoff.maxSeconds", "300"}},
+		"payload of 65537 bytes": {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("a", 65537)) }, []string{"spec.payload", "65536"}},
+		"payload of 33,000 characters and 66,000 bytes": {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("é", 33000)) },
+			[]string{"spec.payload", "65536 bytes"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			task := cluster.Task(s.namespace, "bad", "true")
+			test.change(task)
+			err := admin.Create(t.Context(), task)
+			if !apierrors.IsInvalid(err) {
+				t.Fatalf("want 422 Invalid, got %v", err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the answer does not say %q: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestLimitsThemselvesAreAccepted(t *testing.T) {
+	s := set(t, nil)
+	tests := map[string]func(*v1alpha1.LeasedTask){
+		"payload of 65536 bytes":          func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("é", 32768)) },
+		"shortest and longest":            func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = new(int32(3600)) },
+		"a name of 253 characters":        func(task *v1alpha1.LeasedTask) { task.Name = strings.Repeat("a", 253) },
+		"a name with dots":                func(task *v1alpha1.LeasedTask) { task.Name = "a.b-c." + strings.Repeat("d.", 100) + "e" },
+		"a worker beside a named sidecar": sidecar,
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{T: t, Cluster: s.Cluster, namespace: s.namespace}
+			task := s.start("good", change)
+			s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+			if pod := s.untilPod(task); len(pod.Name) > 63 || strings.Contains(pod.Name, ".") {
+				t.Errorf("Pod name %q", pod.Name)
+			}
+			s.ok(admin.Delete(t.Context(), task))
+		})
+	}
+}
+
+func sidecar(task *v1alpha1.LeasedTask) {
+	task.Spec.WorkerContainer = "worker"
+	task.Spec.Template.Spec.Containers = append(task.Spec.Template.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy"})
+}
+
+func TestTheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("fixed")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	tests := map[string]func(*v1alpha1.LeasedTaskSpec){
+		"spec.template":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Template.Spec.Containers[0].Image = "other" },
+		"spec.payload":          func(spec *v1alpha1.LeasedTaskSpec) { spec.Payload = new("new") },
+		"spec.workerContainer":  func(spec *v1alpha1.LeasedTaskSpec) { spec.WorkerContainer = "worker" },
+		"spec.lease":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Lease.DurationSeconds = new(int32(20)) },
+		"spec.timeouts":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Timeouts.StartSeconds = new(int32(20)) },
+		"spec.retry":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Retry.MaxAttempts = new(int32(1)) },
+		"spec.stopGraceSeconds": func(spec *v1alpha1.LeasedTaskSpec) { spec.StopGraceSeconds = nil },
+	}
+	for path, change := range tests {
+		next := task.DeepCopy()
+		change(&next.Spec)
+		err := admin.Patch(t.Context(), next, mergeFrom(task))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "immutable after the first grant") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	next := task.DeepCopy()
+	next.Spec.TTLSecondsAfterFinished = new(int32(100))
+	s.ok(admin.Patch(t.Context(), next, mergeFrom(task)))
+}

@@ -1,0 +1,215 @@
+// Package api asks a real API server: what it refuses, and what the operator's writes do there. No kubelet runs; tests play
+// the agent where one is needed.
+package api
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+	"github.com/leasehold-io/leasehold/test/cluster"
+)
+
+const patience = time.Minute // on a loaded machine; nothing here waits for it otherwise
+
+var (
+	config *rest.Config
+	admin  client.Client
+	// node is where the agents that tests play claim to run.
+	node  = "node-1"
+	epoch = types.NamespacedName{Namespace: "leasehold-system", Name: "leasehold-epoch"}
+)
+
+func TestMain(m *testing.M) {
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(0)))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Println("KUBEBUILDER_ASSETS is not set: run these tests with `make test-api`")
+		os.Exit(1)
+	}
+	os.Exit(runAll(m))
+}
+
+func runAll(m *testing.M) int {
+	env := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
+		ErrorIfCRDPathMissing: true,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins") // with ServiceAccount, as in every cluster
+	var err error
+	if config, err = env.Start(); err != nil {
+		fmt.Println("start the API server:", err)
+		return 1
+	}
+	defer func() { _ = env.Stop() }()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := startOperator(ctx); err != nil {
+		fmt.Println("start the operator:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// startOperator runs the operator in this process, as cmd/manager does.
+func startOperator(ctx context.Context) error {
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	var err error
+	if admin, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: epoch.Namespace}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: epoch.Namespace, Name: epoch.Name}, Data: map[string]string{controller.EpochKey: "1"}},
+	} {
+		if err := admin.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	sight := controller.NewSight()
+	if err := mgr.Add(&controller.Looker{Sight: sight, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Name: epoch}); err != nil {
+		return err
+	}
+	r := &controller.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("leasehold"),
+		Observer: controller.NewObserver(clock.RealClock{}, sight),
+		Epoch:    &controller.ConfigMapEpoch{Live: mgr.GetAPIReader(), Name: epoch},
+		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
+		Random:   controller.NewRandom(),
+	}
+	if err := r.SetupWithManager(ctx, mgr, 8); err != nil {
+		return err
+	}
+	go func() {
+		if err := mgr.Start(ctx); err != nil {
+			fmt.Println("operator:", err)
+			os.Exit(1)
+		}
+	}()
+	return nil
+}
+
+// scene is one test's namespace, with the poll helpers of package cluster.
+type scene struct {
+	*testing.T
+	*cluster.Cluster
+	namespace string
+}
+
+func set(t *testing.T, labels map[string]string) *scene {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scene-", Labels: labels}}
+	s := &scene{T: t, Cluster: cluster.For(admin), namespace: ""}
+	s.ok(admin.Create(t.Context(), ns))
+	s.namespace = ns.Name
+	// What the controller-manager would make.
+	s.ok(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}}))
+	return s
+}
+
+func (s *scene) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) start(name string, change ...func(*v1alpha1.LeasedTask)) *v1alpha1.LeasedTask {
+	s.Helper()
+	task := cluster.Task(s.namespace, name, "true")
+	for _, c := range change {
+		c(task)
+	}
+	s.ok(admin.Create(s.Context(), task))
+	return task
+}
+
+func (s *scene) until(task *v1alpha1.LeasedTask, what string, is func(*v1alpha1.LeasedTask) bool) {
+	s.Helper()
+	s.ok(s.Until(s.Context(), task, patience, what, is))
+}
+
+func in(phase v1alpha1.Phase, attempt int32) func(*v1alpha1.LeasedTask) bool {
+	return func(task *v1alpha1.LeasedTask) bool {
+		return task.Status.Phase == phase && task.Status.Attempt == attempt
+	}
+}
+
+// untilPod waits for the Pod of the current attempt.
+func (s *scene) untilPod(task *v1alpha1.LeasedTask) *corev1.Pod {
+	s.Helper()
+	pod := &corev1.Pod{}
+	s.ok(s.Poll(s.Context(), patience, func() error {
+		return admin.Get(s.Context(), types.NamespacedName{Namespace: s.namespace, Name: task.Status.Holder.PodName}, pod)
+	}))
+	return pod
+}
+
+// agent plays the agent of the task's current attempt.
+type agent struct {
+	*scene
+	task  *v1alpha1.LeasedTask
+	claim fencing.Claim
+}
+
+func (s *scene) agentOf(task *v1alpha1.LeasedTask) *agent {
+	s.Helper()
+	return &agent{scene: s, task: task, claim: fencing.Claim{Nonce: "nonce", Node: node, PodUID: string(s.untilPod(task).UID)}}
+}
+
+func (a *agent) patch(patch []byte) error {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: mailbox.Name(string(a.task.UID))}}
+	return admin.Patch(a.Context(), lease, client.RawPatch(types.JSONPatchType, patch))
+}
+
+func (a *agent) claimTerm() error {
+	return a.patch(fencing.ClaimPatch(a.task.Status.Holder.PodName, a.claim, time.Now()))
+}
+
+func (a *agent) renew() error {
+	return a.patch(fencing.RenewPatch(a.task.Status.Holder.PodName, a.claim, time.Now()))
+}
+
+func (a *agent) submit(sub fencing.Submission) error {
+	sub.Token = fencing.Token(a.task.Status.FencingToken)
+	raw, err := sub.Encode()
+	if err != nil {
+		return err
+	}
+	return a.patch(fencing.SubmitPatch(a.task.Status.Holder.PodName, a.claim, raw))
+}
