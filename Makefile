@@ -35,7 +35,8 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: demo-images-$(CLUSTER) ## Three short stories on a real cluster; CLUSTER=local (default), kind or current
+demo: ## Three short stories on a real cluster; CLUSTER=local (default), kind or current
+	@echo "Compiling the demo, which takes a few minutes if Go has never compiled its parts"
 	go run ./test/demo
 
 .PHONY: demo-images-local demo-images-kind demo-images-current

@@ -51,7 +51,7 @@ func (a *attempt) hasNoTree() bool { return a.startErr != nil || (!a.started && 
 // check fences when trust has ended.
 func (a *attempt) check(now Boot) {
 	if a.trust.hasEnded(now) {
-		a.fence(a.trust.ends(), whyUntrusted)
+		a.fence(a.trust.ends(), now, whyUntrusted)
 	}
 }
 
@@ -62,15 +62,19 @@ func (a *attempt) termDue() bool {
 	return due
 }
 
-// fence plans the end of the tree for a term that was lost at the given time. Whoever notices late kills earlier: the
-// plan counts from when trust ended.
-func (a *attempt) fence(at Boot, why string) {
+// fence plans the end of the tree for a term that was lost at one time and noticed at another. Whoever notices late kills
+// earlier: the plan counts from when trust ended. Whoever notices so late that the tree should be dead by now was frozen,
+// and keeps no deadline any more; it kills at once, and gets a whole budget to see that done and to say what happened.
+func (a *attempt) fence(at, noticed Boot, why string) {
 	if a.fenced != "" {
 		return
 	}
 	a.fenced, a.afterFence = why, a.exit == nil
 	a.killAt = min(a.killAt, at.Add(a.trust.timing.KillAfter()))
 	a.deadAt = at.Add(a.trust.timing.KillBudget)
+	if noticed > at.Add(a.trust.timing.KillAfter()) {
+		a.deadAt = noticed.Add(a.trust.timing.KillBudget)
+	}
 }
 
 // stop plans the end of the tree for a Pod that was told to stop.
@@ -127,7 +131,7 @@ func (a *attempt) hear(answer fencing.Answer, start, now Boot, jitter float64) {
 	case fencing.Accepted:
 		a.trust.succeed(start, jitter)
 	case fencing.Refused:
-		a.fence(now, whyRefused)
+		a.fence(now, now, whyRefused)
 	case fencing.Invalid, fencing.Unauthorized, fencing.Unavailable:
 		a.trust.fail(start, jitter)
 	}

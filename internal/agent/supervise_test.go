@@ -130,9 +130,10 @@ func TestWakingAfterTrustHasEnded(t *testing.T) {
 	asleep := after(func() { clock.leap.Add(int64(eager.Duration)) }) // while this very answer was on its way
 	f := newFailing(t, eager, agenttest.Serve, asleep, agenttest.Serve)
 	f.agent.Clock = clock
-	f.wantCode(f.run(), ExitTreeAlive) // a kill budget has passed as well: nothing but the kernel is fast enough
-	f.wantOrder("Renew", "Renew", "kill terminated", "kill killed")
-	f.wantReport(fencing.Fenced, fencing.DeliveryUnknown)
+	// The kill budget has passed as well. The tree is killed at once, and what became of it is still told.
+	f.wantCode(f.run(), ExitFenced)
+	f.wantOrder("Renew", "Renew", "kill terminated", "kill killed", "empty", "Submit")
+	f.wantSubmitted(fencing.Fenced, fencing.ReasonRenewalFailed)
 }
 
 func TestWakingInsideTheKillBudget(t *testing.T) {

@@ -141,6 +141,6 @@ func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
 }
 
 func hasCauses(err error) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it unwrapped
+	status, ok := err.(apierrors.APIStatus)
 	return ok && status.Status().Details != nil && len(status.Status().Details.Causes) > 0
 }

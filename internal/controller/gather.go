@@ -26,7 +26,7 @@ type Random struct {
 
 // NewRandom is a Random for production: jitter spreads load and suffixes avoid collisions, neither is a secret.
 func NewRandom() Random {
-	return Random{Jitter: rand.Float64, Suffix: func() string { return utilrand.String(6) }} //nolint:gosec
+	return Random{Jitter: rand.Float64, Suffix: func() string { return utilrand.String(6) }}
 }
 
 // reader is where a snapshot is read from, and how it finds the Pods of a task.

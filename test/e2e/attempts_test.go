@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,7 +173,7 @@ func TestKubeletStoppedWhileATaskRunsDisturbsNothing(t *testing.T) {
 	task := s.start("no-kubelet", "sleep 25; echo done > $LEASEHOLD_RESULT_FILE", on(node1))
 	s.untilRunning(task, 1)
 	s.local("stop-kubelet", node1)
-	t.Cleanup(func() { _, _ = s.Localcluster(t.Context(), "start-kubelet", node1) })
+	t.Cleanup(func() { _, _ = s.Localcluster(context.Background(), "start-kubelet", node1) })
 	s.untilFinished(task)
 	s.local("start-kubelet", node1)
 	s.must(task.Status.Phase == v1alpha1.PhaseCompleted && task.Status.Attempt == 1, "status %+v", task.Status)

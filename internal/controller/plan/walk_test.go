@@ -46,15 +46,17 @@ func TestWalk(t *testing.T) {
 // events are the steps of a walk, by name. The more frequent ones stand more than once.
 func (w *world) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"pass":          func(*rapid.T) { w.pass() },
-		"pass again":    func(*rapid.T) { w.pass() },
-		"deliver task":  func(*rapid.T) { w.deliver(1000, 0, 0) },
-		"deliver Lease": func(*rapid.T) { w.deliver(0, 1, 0) },
-		"deliver Pods":  func(*rapid.T) { w.deliver(0, 0, 1) },
-		"deliver all":   func(*rapid.T) { w.deliverAll() },
-		"sync":          func(*rapid.T) { w.sync() },
-		"sync again":    func(*rapid.T) { w.sync() },
-		"advance":       func(*rapid.T) { w.advance(time.Duration(1+w.upTo(4)) * time.Second) },
+		"pass":             func(*rapid.T) { w.pass() },
+		"stale pass":       func(*rapid.T) { w.stalePass() },
+		"stale pass again": func(*rapid.T) { w.stalePass() },
+		"stale pass too":   func(*rapid.T) { w.stalePass() },
+		"deliver task":     func(*rapid.T) { w.deliver(1000, 0, 0) },
+		"deliver Lease":    func(*rapid.T) { w.deliver(0, 1, 0) },
+		"deliver Pods":     func(*rapid.T) { w.deliver(0, 0, 1) },
+		"deliver all":      func(*rapid.T) { w.deliverAll() },
+		"sync":             func(*rapid.T) { w.sync() },
+		"sync again":       func(*rapid.T) { w.sync() },
+		"advance":          func(*rapid.T) { w.advance(time.Duration(1+w.upTo(4)) * time.Second) },
 		"wait": func(*rapid.T) {
 			w.advance(rapid.SampledFrom([]time.Duration{6, 11, 35, 61}).Draw(w.T, "seconds") * time.Second)
 		},
@@ -107,6 +109,12 @@ func (w *world) pass() {
 			return
 		}
 	}
+}
+
+// stalePass is a pass on caches of which one may be far behind another.
+func (w *world) stalePass() {
+	w.deliver(w.upTo(2), w.upTo(2), w.upTo(2))
+	w.pass()
 }
 
 // sync is a pass without trouble on what the caches hold by now.

@@ -1,0 +1,201 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// watcher is an observer with open eyes, its clock, and whom it woke.
+type watcher struct {
+	*Observer
+	clock *testingclock.FakeClock
+	sight *Sight
+	woken []string
+}
+
+func newWatcher() *watcher {
+	w := &watcher{clock: testingclock.NewFakeClock(start), sight: NewSight()}
+	w.Observer = NewObserver(w.clock, w.sight)
+	w.WakeWith(func(task types.NamespacedName) { w.woken = append(w.woken, task.Name) })
+	w.sight.Answered(start)
+	return w
+}
+
+// pass lets time pass while the API server answers.
+func (w *watcher) pass(d time.Duration) {
+	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+		w.clock.Step(time.Second)
+		w.sight.Answered(w.clock.Now())
+	}
+}
+
+func (w *watcher) see(task *v1alpha1.LeasedTask, term *fencing.Term) time.Duration {
+	return w.See(task, term, w.clock.Now()).Sub(start)
+}
+
+func taskNamed(name, uid string) *v1alpha1.LeasedTask {
+	return &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid)}}
+}
+
+// heldTerm is a claimed term after so many renewals.
+func heldTerm(renewals int) *fencing.Term {
+	claim := fencing.ParseClaim("nonce/node/uid")
+	return &fencing.Term{UID: "lease", Holder: "pod", Attempt: 1, Duration: 10 * time.Second, GrantTime: start, Claim: &claim,
+		RenewTime: start.Add(time.Duration(renewals) * time.Second)}
+}
+
+func TestObserverRemembersSinceWhen(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	if got := w.see(task, nil); got != 0 {
+		t.Errorf("absent since %s, want 0s", got)
+	}
+	w.pass(3 * time.Second)
+	if got := w.see(task, nil); got != 0 {
+		t.Errorf("still absent since %s, want 0s", got)
+	}
+	if got := w.see(task, heldTerm(0)); got != 3*time.Second {
+		t.Errorf("claimed since %s, want 3s", got)
+	}
+	w.pass(2 * time.Second)
+	if got := w.see(task, heldTerm(1)); got != 5*time.Second {
+		t.Errorf("renewed since %s, want 5s", got)
+	}
+	w.pass(2 * time.Second)
+	revoked := heldTerm(1)
+	revoked.Holder = ""
+	if got := w.see(task, revoked); got != 5*time.Second {
+		t.Errorf("revoked: unchanged since %s, want 5s: a revoke tells nothing about the holder's life", got)
+	}
+}
+
+func TestObserverIsTaughtByTheWatch(t *testing.T) {
+	w := newWatcher()
+	key := types.NamespacedName{Namespace: "default", Name: "a"}
+	w.SeeLease("uid-a", key, heldTerm(0), w.clock.Now())
+	w.pass(4 * time.Second)
+	if got := w.see(taskNamed("a", "uid-a"), heldTerm(0)); got != 0 {
+		t.Errorf("a standby that becomes leader has seen the term since %s, want 0s", got)
+	}
+}
+
+func TestObserverWakesOnceTheDurationIsOver(t *testing.T) {
+	w := newWatcher()
+	w.see(taskNamed("a", "uid-a"), heldTerm(0))
+	w.pass(9 * time.Second)
+	w.see(taskNamed("a", "uid-a"), heldTerm(1)) // renewed
+	w.pass(9 * time.Second)
+	if len(w.woken) > 0 {
+		t.Fatalf("woke %v although it was renewed", w.woken)
+	}
+	w.pass(time.Second)
+	if diff := cmp.Diff([]string{"a"}, w.woken); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
+func TestObserverDoesNotWakeForUnclaimedTerms(t *testing.T) {
+	w := newWatcher()
+	granted := heldTerm(0)
+	granted.Claim = nil
+	w.see(taskNamed("a", "uid-a"), granted)
+	w.pass(time.Hour)
+	if len(w.woken) > 0 {
+		t.Errorf("woke %v", w.woken)
+	}
+}
+
+func TestObserverWakesWhenAPassAsksForIt(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	w.see(task, heldTerm(0))
+	w.WakeIn(task, 2*time.Second)
+	w.WakeIn(task, 4*time.Second) // the later one counts
+	w.pass(3 * time.Second)
+	if len(w.woken) > 0 {
+		t.Fatalf("woke %v too early", w.woken)
+	}
+	w.pass(30 * time.Second)
+	if diff := cmp.Diff([]string{"a"}, w.woken); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
+func TestObserverForgets(t *testing.T) {
+	key := types.NamespacedName{Namespace: "default", Name: "a"}
+	tests := map[string]func(*watcher){
+		"a task that is gone": func(w *watcher) {
+			w.see(taskNamed("a", "uid-a"), heldTerm(0))
+			w.ForgetTask(key)
+		},
+		"a task that is gone, and its Lease after it": func(w *watcher) {
+			w.see(taskNamed("a", "uid-a"), heldTerm(0))
+			w.ForgetTask(key)
+			w.SeeLease("uid-a", key, heldTerm(1), w.clock.Now())
+			w.LeaseGone("uid-a")
+		},
+		"on a standby, which makes no passes": func(w *watcher) {
+			w.SeeLease("uid-a", key, heldTerm(0), w.clock.Now())
+			w.LeaseGone("uid-a")
+		},
+		"a task whose name another took": func(w *watcher) {
+			w.see(taskNamed("a", "uid-a"), heldTerm(0))
+			w.see(taskNamed("a", "uid-b"), nil)
+			w.ForgetTask(key)
+		},
+		"what it never knew": func(w *watcher) {
+			w.ForgetTask(key)
+			w.LeaseGone("uid-a")
+		},
+	}
+	for name, do := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWatcher()
+			do(w)
+			if len(w.seen) > 0 || len(w.names) > 0 {
+				t.Errorf("still known: %v, %v", w.seen, w.names)
+			}
+			w.pass(time.Minute)
+			if len(w.woken) > 0 {
+				t.Errorf("woke %v", w.woken)
+			}
+		})
+	}
+}
+
+func TestLeaseGoneStartsTheWaitAnew(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	w.see(task, heldTerm(0))
+	w.pass(5 * time.Second)
+	w.LeaseGone("uid-a")
+	if got := w.see(task, nil); got != 5*time.Second {
+		t.Errorf("absent since %s, want 5s", got)
+	}
+}
+
+// TestObserverWhileBlind: what this process could not see is not held against a worker.
+func TestObserverWhileBlind(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	w.see(task, heldTerm(0))
+	w.clock.Step(time.Minute) // no answer meanwhile
+	if got := w.see(task, heldTerm(0)); got != time.Minute {
+		t.Errorf("while blind, unchanged since %s, want 1m0s", got)
+	}
+	w.sight.Answered(w.clock.Now())
+	w.pass(4 * time.Second)
+	if got := w.see(task, heldTerm(0)); got != time.Minute {
+		t.Errorf("after the return, unchanged since %s, want 1m0s", got)
+	}
+}
