@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: WorkerRole}, binding)
 	switch {
 	case apierrors.IsNotFound(err):
+		if err := r.requirePolicies(ctx); err != nil {
+			return err
+		}
 		binding = &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: WorkerRole},
 			RoleRef:    role, Subjects: []rbacv1.Subject{subject},
@@ -44,11 +48,35 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 	case slices.Contains(binding.Subjects, subject):
 		return nil
 	}
+	if err := r.requirePolicies(ctx); err != nil {
+		return err
+	}
 	err = r.Client.Patch(ctx, binding, client.RawPatch(types.JSONPatchType, addSubject(binding, subject)))
 	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
 		return lostError{fmt.Errorf("bind worker role: %w", err)}
 	}
 	return wrapUnless(isNamespaceTerminating, err, "bind worker role")
+}
+
+// policies guard the mailbox. The worker role without them would let any worker patch any Lease of its namespace.
+var policies = []string{"leasehold-mailbox", "leasehold-lease-create"}
+
+// requirePolicies makes sure that the policies and their bindings are in force before anybody gets the role.
+func (r *Reconciler) requirePolicies(ctx context.Context) error {
+	for _, name := range policies {
+		for _, o := range []client.Object{
+			&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{},
+		} {
+			err := r.Live.Get(ctx, types.NamespacedName{Name: name}, o)
+			if apierrors.IsNotFound(err) {
+				return problemError(fmt.Sprintf("%T %s is missing: without it the worker role is not handed out", o, name))
+			}
+			if err != nil {
+				return fmt.Errorf("get admission policy: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // addSubject is a JSON patch that adds a subject to the binding as it was read.

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -181,6 +183,21 @@ func TestWithoutTheEpochThereAreNoGrants(t *testing.T) {
 	s.until(task, "waiting for the epoch", waitsFor(v1alpha1.WaitingEpochMissing, "is missing"))
 	cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: epoch.Namespace, Name: epoch.Name}, Data: map[string]string{controller.EpochKey: "1"}}
 	s.ok(admin.Create(t.Context(), cm))
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+}
+
+func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {
+	s := set(t, nil)
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
+	s.ok(admin.Get(t.Context(), client.ObjectKey{Name: "leasehold-mailbox"}, binding))
+	s.ok(admin.Delete(t.Context(), binding))
+	task := s.start("unguarded")
+	s.until(task, "waiting for the policies", waitsFor(v1alpha1.WaitingWorkerRole, "leasehold-mailbox is missing"))
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: controller.WorkerRole}, &rbacv1.RoleBinding{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the worker role's binding: %v, want none", err)
+	}
+	binding.ResourceVersion = ""
+	s.ok(admin.Create(t.Context(), binding))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 }
 

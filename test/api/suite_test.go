@@ -4,7 +4,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,8 +15,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -97,6 +101,9 @@ func startOperator(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := installPolicies(ctx); err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		return err
@@ -121,6 +128,30 @@ func startOperator(ctx context.Context) error {
 			os.Exit(1)
 		}
 	}()
+	return nil
+}
+
+// installPolicies installs the admission policies that the operator wants to see.
+func installPolicies(ctx context.Context) error {
+	for _, file := range []string{"mailbox.yaml", "lease-create.yaml", "bindings.yaml"} {
+		f, err := os.Open(filepath.Join("..", "..", "config", "admission", file))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		objects := yaml.NewYAMLOrJSONDecoder(f, 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			if err := objects.Decode(o); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			if err := admin.Create(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

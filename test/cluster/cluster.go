@@ -2,13 +2,16 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -54,10 +57,20 @@ func Start(ctx context.Context, kind Kind, out io.Writer) (*Cluster, error) {
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
-	if err := c.run(ctx, "make", "deploy"); err != nil {
-		return nil, err
+	return c, c.deploy(ctx)
+}
+
+// deploy installs the chart. An annotation that changes with the image replaces the operator's Pods: its tag does not change.
+func (c *Cluster) deploy(ctx context.Context) error {
+	built := strconv.FormatInt(time.Now().Unix(), 10)
+	if c.Kind == Local {
+		image, err := os.ReadFile(filepath.Join(c.root, "bin", "manager.tar"))
+		if err != nil {
+			return err
+		}
+		built = fmt.Sprintf("%x", sha256.Sum256(image))
 	}
-	return c, nil
+	return c.run(ctx, "make", "deploy", "HELM_ARGS=--set-string podAnnotations.built="+built+" "+os.Getenv("HELM_ARGS"))
 }
 
 func (c *Cluster) up(ctx context.Context) error {
@@ -79,8 +92,7 @@ func (c *Cluster) up(ctx context.Context) error {
 	case InKind:
 		return c.upKind(ctx)
 	case Current:
-		c.kubeconfig = os.Getenv("KUBECONFIG")
-		return nil
+		return nil // kubectl, helm and client-go find it by the same rules
 	}
 	return fmt.Errorf("unknown cluster %q: use local, kind or current", c.Kind)
 }

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/klog/v2"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
@@ -19,6 +22,7 @@ const logFile = "bin/demo.log"
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	crlog.SetLogger(klog.Background())
 	kind := cluster.Kind(os.Getenv("CLUSTER"))
 	if kind == "" {
 		kind = cluster.Local
@@ -53,7 +57,7 @@ func run(ctx context.Context, kind cluster.Kind) (err error) {
 func tellAll(ctx context.Context, kind cluster.Kind, n *narrator) error {
 	start := time.Now()
 	n.sayf("Leasehold: three short stories on %s.", describe(kind))
-	n.sayf("Details go to %s. %s", logFile, estimate(kind))
+	n.sayf("%s Details: %s", estimate(kind), logFile)
 	c, err := setUp(ctx, kind, n)
 	if err != nil {
 		return err
@@ -88,7 +92,7 @@ func lookAround(ctx context.Context, c *cluster.Cluster, n *narrator, took time.
 	}
 	n.sayf("  kubectl get lt -n %s", namespace)
 	n.sayf("  kubectl describe lt -n %s %s", namespace, frozen)
-	n.sayf("  kubectl logs -n %s -l %s --prefix", namespace, podsOfTheDemo)
+	n.sayf("  kubectl logs -n %s -l %s -c worker --prefix", namespace, podsOfTheDemo)
 	switch c.Kind {
 	case cluster.Local:
 		n.sayf("\nTo stop: make cluster-down")

@@ -31,9 +31,9 @@ func describe(kind cluster.Kind) string {
 
 func estimate(kind cluster.Kind) string {
 	if kind == cluster.Local {
-		return "The first time takes about 25 minutes on 2 cores, because it compiles Kubernetes; later about a minute."
+		return "The first run compiles Kubernetes: about 25 minutes on 2 cores. Later ones take about a minute."
 	}
-	return "The first time takes some minutes."
+	return "The first run takes some minutes."
 }
 
 // canHave says in one line why the cluster cannot be had and what to do, before anything was built.

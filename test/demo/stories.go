@@ -52,17 +52,16 @@ printf '{"greeting": "hello, %s", "token": %s}' "$(cat "$LEASEHOLD_PAYLOAD_FILE"
 	return nil
 }
 
-// secondWins finishes in the second attempt; the first one waits for so many seconds, to be hurt.
-func secondWins(firstWaits int) string {
-	return fmt.Sprintf(`echo "I am attempt $LEASEHOLD_ATTEMPT, my token is $LEASEHOLD_FENCING_TOKEN"
-if [ "$LEASEHOLD_ATTEMPT" = 1 ]; then sleep %d; else sleep 3; fi
-printf 'written by attempt %%s' "$LEASEHOLD_ATTEMPT" > "$LEASEHOLD_RESULT_FILE"`, firstWaits)
-}
-
-const secondWon = "written by attempt 2"
+const (
+	// secondWins finishes in the second attempt; the first one waits to be hurt.
+	secondWins = `echo "I am attempt $LEASEHOLD_ATTEMPT, my token is $LEASEHOLD_FENCING_TOKEN"
+if [ "$LEASEHOLD_ATTEMPT" = 1 ]; then sleep 600; else sleep 3; fi
+printf 'written by attempt %s' "$LEASEHOLD_ATTEMPT" > "$LEASEHOLD_RESULT_FILE"`
+	secondWon = "written by attempt 2"
+)
 
 func isKilled(ctx context.Context, s *stage) error {
-	task, err := s.createRunning(ctx, killed, secondWins(600))
+	task, err := s.createRunning(ctx, killed, secondWins)
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func isKilled(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.tellf("SIGKILL from outside to all %d processes of the Pod, its agent too. Nobody is left to report.", count)
+	s.tellf("SIGKILL from outside to all %d processes of the worker, its agent too. Nobody is left to report.", count)
 	if err := s.takenOver(ctx, task, first); err != nil {
 		return err
 	}
@@ -84,9 +83,7 @@ func isKilled(ctx context.Context, s *stage) error {
 }
 
 func wakesLate(ctx context.Context, s *stage) error {
-	// Asleep for longer than it takes to freeze it, for less than it takes to replace it: once awake it succeeds at once,
-	// which is the most dangerous thing to do.
-	task, err := s.createRunning(ctx, frozen, secondWins(15))
+	task, err := s.createRunning(ctx, frozen, secondWins)
 	if err != nil {
 		return err
 	}
@@ -102,7 +99,7 @@ func wakesLate(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.tellf("SIGSTOP to all %d processes of the Pod. It lives, but no longer renews its Lease of %d s.", count, *task.Spec.Lease.DurationSeconds)
+	s.tellf("SIGSTOP to all %d processes of the worker. It lives, but no longer renews its Lease of %d s.", count, *task.Spec.Lease.DurationSeconds)
 	if err := s.takenOver(ctx, task, first); err != nil {
 		return err
 	}
@@ -112,7 +109,7 @@ func wakesLate(ctx context.Context, s *stage) error {
 	if _, err := s.signal(ctx, old, "CONT"); err != nil {
 		return err
 	}
-	s.tellf("SIGCONT: attempt 1 wakes on %s, and submits under token %d as if nothing had happened.", first.NodeName, token)
+	s.tellf("SIGCONT: attempt 1 wakes on %s. Its agent submits how it ended, under token %d.", first.NodeName, token)
 	return s.refused(ctx, task, token)
 }
 

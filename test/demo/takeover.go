@@ -75,7 +75,8 @@ func (s *stage) takenOver(ctx context.Context, task *v1alpha1.LeasedTask, first 
 		return err
 	}
 	end := task.Status.History[0]
-	s.tellf("The operator ends attempt 1: %s, %s (%s).", end.Outcome, end.Reason, end.Message)
+	s.tellf("The operator records the end of attempt 1: %s, reason %s,", end.Outcome, end.Reason)
+	s.sayf("        %q.", end.Message)
 	err = s.Until(ctx, task, patience, "in its second attempt", func(task *v1alpha1.LeasedTask) bool {
 		return task.Status.Attempt > 1 && task.Status.Holder != nil && task.Status.Holder.NodeName != ""
 	})

@@ -83,7 +83,7 @@ func (s *story) auditSince(path string, offset int64) (events []auditEvent) {
 	s.Helper()
 	f, err := os.Open(path)
 	s.ok(err)
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	_, err = f.Seek(offset, io.SeekStart)
 	s.ok(err)
 	lines := bufio.NewReader(f)

@@ -46,13 +46,13 @@ func TestANamespaceWithRunningTasksIsDeletedWithoutHanging(t *testing.T) {
 func TestAnImageThatIsNotThereIsWaitedForAndNamed(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("no-image", "true", func(task *v1alpha1.LeasedTask) {
-		task.Spec.Template.Spec.Containers[0].Image = "registry.invalid/missing:1"
-		task.Spec.Timeouts.StartSeconds = new(int32(20))
+		task.Spec.Template.Spec.Containers[0].Image = "127.0.0.1:1/missing:1"
+		task.Spec.Timeouts.StartSeconds = new(int32(40))
 	})
 	s.untilFinished(task)
 	h := task.Status.History[0]
 	s.must(task.Status.Phase == v1alpha1.PhaseDeadLettered && h.Reason == "StartTimeout", "status %+v", task.Status)
-	s.must(strings.Contains(h.Message, "ImagePull") && strings.Contains(h.Message, "registry.invalid/missing:1"), "message %q", h.Message)
+	s.must(strings.Contains(h.Message, "ImagePull") && strings.Contains(h.Message, "127.0.0.1:1/missing:1"), "message %q", h.Message)
 }
 
 func TestAnImageNameThatCannotBeParsedFailsAtOnce(t *testing.T) {

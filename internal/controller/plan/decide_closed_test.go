@@ -197,6 +197,11 @@ var expiredTable = map[string]decision{
 		given: []func(*Snapshot){expiredOnce, leaseGone, workerDied(1, "Error", ""), since(0)},
 		want:  want{Rule: RuleReassign, Status: "Available attempt 1", Waiting: "Backoff", Ready: "False/Backoff", Live: true},
 	},
+	"a Lease made anew for the same attempt, and revoked unclaimed, releases nothing": {
+		given: []func(*Snapshot){expiredOnce, noPod, onTerm(func(t *fencing.Term) { t.Claim, t.RenewTime = nil, time.Time{} })},
+		want: want{Rule: RuleAwaitRelease, Status: "Expired attempt 1", Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease",
+			Requeue: 20 * time.Second},
+	},
 	"released with a used-up budget is the end": {
 		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Retry.MaxDisruptions = new(int32(0)) })},
 		want:  want{Rule: RuleGiveUp, Status: "DeadLettered attempt 1", Ready: "False/BudgetExceeded", Live: true, Counts: "finished DeadLettered"},

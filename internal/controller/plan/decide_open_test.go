@@ -199,6 +199,11 @@ var lostTable = map[string]decision{
 		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Requeue: settleTime, Live: true, Counts: "attempt Disrupted"},
 	},
+	"a Lease made anew for the same attempt, and revoked unclaimed, is another": {
+		given: []func(*Snapshot){onRecord, noPod, revokedTerm, onTerm(func(t *fencing.Term) { t.Claim, t.RenewTime = nil, time.Time{} })},
+		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",
+			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted"},
+	},
 	"somebody replaces the Lease": {
 		given: []func(*Snapshot){onRecord, noPod, onTerm(func(t *fencing.Term) { t.Holder = "somebody" })},
 		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",

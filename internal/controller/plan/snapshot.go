@@ -69,10 +69,18 @@ func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
 }
 
 // isRecorded reports whether the term on the Lease is the one that the status knows. A submitted or revoked term of the
-// recorded attempt stays recorded, whatever its holder field says.
+// recorded attempt stays recorded, whatever its holder field says; unless the status knows of a claim and the Lease does
+// not. Then the Lease is a new one, made by a controller that woke late after somebody had deleted the recorded one.
 func (s *Snapshot) isRecorded() bool {
-	return s.Term != nil && s.Term.Attempt == s.Task.Status.Attempt &&
-		(s.Term.Holder == "" || s.Term.Holder == s.holderName())
+	status := &s.Task.Status
+	if s.Term == nil || s.Term.Attempt != status.Attempt {
+		return false
+	}
+	if s.Term.Holder != "" {
+		return s.Term.Holder == s.holderName()
+	}
+	knowsClaim := status.Phase == v1alpha1.PhaseExpired || status.Holder != nil && status.Holder.ClaimTime != nil
+	return s.Term.Claim != nil || !knowsClaim
 }
 
 func (s *Snapshot) holderName() string {
