@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,9 @@ func (s *LeasedTaskSpec) StopGrace() time.Duration {
 
 // Worker is the container of the template that does the work, nil if there is none.
 func (s *LeasedTaskSpec) Worker() *corev1.Container {
+	if s.Template == nil { // the API server does not let that through
+		return nil
+	}
 	for i := range s.Template.Spec.Containers {
 		c := &s.Template.Spec.Containers[i]
 		if s.WorkerContainer == "" || c.Name == s.WorkerContainer {
@@ -48,11 +52,14 @@ func (s *LeasedTaskSpec) Worker() *corev1.Container {
 }
 
 // Attempts is the budget of failures.
-func (r *RetrySpec) Attempts() int32 { return value(r.MaxAttempts, DefaultMaxAttempts) }
+func (r *RetrySpec) Attempts() int32 { return cmp.Or(r.MaxAttempts, DefaultMaxAttempts) }
 
 // ForgivenDisruptions is the budget of disruptions.
 func (r *RetrySpec) ForgivenDisruptions() int32 {
-	return value(r.MaxDisruptions, DefaultMaxDisruptions)
+	if r.MaxDisruptions == nil { // 0 has a meaning
+		return DefaultMaxDisruptions
+	}
+	return *r.MaxDisruptions
 }
 
 // Initial is the bound of the first pause.
@@ -64,18 +71,11 @@ func (b *BackoffSpec) Initial() time.Duration {
 func (b *BackoffSpec) Max() time.Duration { return seconds(b.MaxSeconds, DefaultBackoffMaxSeconds) }
 
 // Multiplier is the factor between two bounds.
-func (b *BackoffSpec) Multiplier() int32 { return value(b.Factor, DefaultBackoffFactor) }
+func (b *BackoffSpec) Multiplier() int32 { return cmp.Or(b.Factor, DefaultBackoffFactor) }
 
 // IsFinished reports whether the phase is final.
 func (p Phase) IsFinished() bool { return p == PhaseCompleted || p == PhaseDeadLettered }
 
-func value(p *int32, otherwise int32) int32 {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
-
-func seconds(p *int32, otherwise int32) time.Duration {
-	return time.Duration(value(p, otherwise)) * time.Second
+func seconds(v, otherwise int32) time.Duration {
+	return time.Duration(cmp.Or(v, otherwise)) * time.Second
 }

@@ -28,6 +28,7 @@ const (
 // LeasedTaskStatus is the controller's record of what happened on the task's Lease. The rules below are the table
 // plan.Transitions and the protocol's promises, kept by the API server whoever writes; a test compares the two.
 //
+// +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Claimed>DeadLettered', 'Running>DeadLettered', 'Expired>DeadLettered']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
@@ -42,6 +43,7 @@ type LeasedTaskStatus struct {
 
 	// observedGeneration is the metadata.generation that this status was computed from.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// attempt is the 1-based number of the current or last attempt.
@@ -49,14 +51,14 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// failures counts attempts that ended by their own fault; see spec.retry.maxAttempts.
+	// failures counts attempts that ended by their own fault; see spec.retry.maxAttempts. Unset: none.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Failures int32 `json:"failures,omitempty"`
 
-	// disruptions counts attempts that ended by no fault of their own; see spec.retry.maxDisruptions.
+	// disruptions counts attempts that ended by no fault of their own; see spec.retry.maxDisruptions. Unset: none.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Disruptions int32 `json:"disruptions,omitempty"`
 
 	// fencingToken is the token of the current or last attempt. It only rises. Stores that check it refuse every attempt
@@ -67,12 +69,19 @@ type LeasedTaskStatus struct {
 
 	// holder is the Pod of the current or last attempt.
 	// +optional
-	Holder *Holder `json:"holder,omitempty"`
+	Holder Holder `json:"holder,omitempty,omitzero"`
 
 	// leaseName names the Lease in the task's namespace that is its term.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	LeaseName string `json:"leaseName,omitempty"`
+
+	// leaseUID is the UID of that Lease. One that was deleted and made again is another Lease, and its terms are not on record.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	LeaseUID string `json:"leaseUID,omitempty"`
 
 	// result is what the worker wrote to $LEASEHOLD_RESULT_FILE, verified; at most 32 KiB. Unset unless Completed.
 	// +optional
@@ -97,7 +106,7 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	History []AttemptRecord `json:"history,omitempty"`
 
-	// conditions: Finished, Succeeded, Waiting, LeaseHeld, Ready, Reconciling, Stalled.
+	// conditions are Finished, Succeeded, Waiting, LeaseHeld, Ready, Reconciling, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -109,16 +118,19 @@ type LeasedTaskStatus struct {
 type Holder struct {
 	// podName is the Pod's name, and the Lease's holderIdentity while the term is open.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
 	// nodeName is the node that the Pod's worker claimed from. Unset before the claim.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
 
 	// podUID is the UID of the Pod that claimed. Unset before the claim.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	PodUID string `json:"podUID,omitempty"`
 
@@ -150,15 +162,18 @@ type AttemptRecord struct {
 
 	// fencingToken is its token.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	FencingToken int64 `json:"fencingToken,omitempty"`
 
 	// podName is its Pod.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PodName string `json:"podName,omitempty"`
 
 	// nodeName is the node that its worker ran on. Unset if no worker claimed.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
 
@@ -176,11 +191,13 @@ type AttemptRecord struct {
 
 	// reason is one word for programs, from a closed list; see docs/lifecycle.md.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
 	// message is one sentence for people.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
@@ -195,7 +212,7 @@ type AttemptRecord struct {
 
 	// lateSubmission is set when the attempt's agent submitted after its term had been revoked, and was refused.
 	// +optional
-	LateSubmission *LateSubmission `json:"lateSubmission,omitempty"`
+	LateSubmission LateSubmission `json:"lateSubmission,omitempty,omitzero"`
 }
 
 // Evidence says what a record rests on.
@@ -216,11 +233,13 @@ const (
 type LateSubmission struct {
 	// outcome is the refused submission's.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Outcome string `json:"outcome,omitempty"`
 
 	// fencingToken is the token that it named.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	FencingToken int64 `json:"fencingToken,omitempty"`
 
 	// time is when the worker's container ended.

@@ -33,10 +33,10 @@ type LeasedTask struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 	// spec is the work to do.
 	// +required
-	Spec LeasedTaskSpec `json:"spec,omitzero"`
+	Spec LeasedTaskSpec `json:"spec,omitempty,omitzero"`
 	// status is the controller's record of what happened. The controller alone writes it.
 	// +optional
-	Status LeasedTaskStatus `json:"status,omitzero"`
+	Status LeasedTaskStatus `json:"status,omitempty,omitzero"`
 }
 
 // LeasedTaskList is a list of LeasedTasks.
@@ -71,7 +71,7 @@ type LeasedTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || self.spec.containers.all(c, !has(c.restartPolicy) && !has(c.restartPolicyRules))",message="containers cannot have a restart policy of their own: a container restarted in place would run outside its attempt",fieldPath=".spec.containers"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.volumes) || self.spec.volumes.all(v, !v.name.startsWith('leasehold-'))",message="volume names that begin with leasehold- are the operator's",fieldPath=".spec.volumes"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !c.name.startsWith('leasehold-')) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !c.name.startsWith('leasehold-'))))",message="container names that begin with leasehold- are the operator's",fieldPath=".spec"
-	Template corev1.PodTemplateSpec `json:"template,omitzero"`
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
 	// workerContainer names the container of the template that does the work. Default: the only container.
 	// Required with more than one. Immutable after the first grant.
@@ -106,7 +106,7 @@ type LeasedTaskSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3600
-	StopGraceSeconds *int32 `json:"stopGraceSeconds,omitempty"`
+	StopGraceSeconds int32 `json:"stopGraceSeconds,omitempty"`
 
 	// ttlSecondsAfterFinished is how long a finished task stays, in seconds from status.completionTime; then it is
 	// deleted, with its Pods. 0: at once. Default: it stays until somebody deletes it. May be changed at any time.
@@ -126,7 +126,7 @@ type LeaseSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=3600
-	DurationSeconds *int32 `json:"durationSeconds,omitempty"`
+	DurationSeconds int32 `json:"durationSeconds,omitempty"`
 }
 
 // TimeoutsSpec bounds waiting and running.
@@ -139,7 +139,7 @@ type TimeoutsSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
-	StartSeconds *int32 `json:"startSeconds,omitempty"`
+	StartSeconds int32 `json:"startSeconds,omitempty"`
 }
 
 // RetrySpec has two budgets. Failures are the attempt's own fault: a non-zero exit, a result that does not verify, memory
@@ -153,7 +153,7 @@ type RetrySpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+	MaxAttempts int32 `json:"maxAttempts,omitempty"`
 
 	// maxDisruptions is how many disruptions are forgiven; one more ends the task. 0: none. Default 10.
 	// +optional
@@ -176,19 +176,19 @@ type BackoffSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
-	InitialSeconds *int32 `json:"initialSeconds,omitempty"`
+	InitialSeconds int32 `json:"initialSeconds,omitempty"`
 
 	// maxSeconds is the largest bound, in seconds. Not below initialSeconds. Default 300.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
-	MaxSeconds *int32 `json:"maxSeconds,omitempty"`
+	MaxSeconds int32 `json:"maxSeconds,omitempty"`
 
 	// factor multiplies the bound from one pause to the next; 1 keeps it constant. Default 2.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
-	Factor *int32 `json:"factor,omitempty"`
+	Factor int32 `json:"factor,omitempty"`
 
 	// jitter spreads retries that began together. Full: uniform between 0 and the bound. Equal: half of the bound, and
 	// uniform up to as much again. None: the bound. Default Full.

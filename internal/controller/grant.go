@@ -44,7 +44,7 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 		return &plan.GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: fmt.Sprintf(
 			"a grant in epoch %d has token %d, which is not above %d: the cluster's revisions went back; raise the epoch", epoch, token, floor)}, nil
 	}
-	p.Status = plan.Granted(s, p.Grant, token)
+	p.Status = plan.Granted(s, p.Grant, string(lease.UID), token)
 	s.Term = mailbox.Read(lease)
 	s.Since = r.Observer.See(s.Task, s.Term, s.Now)
 	return nil, nil

@@ -130,7 +130,7 @@ func TestAPodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
 	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("privileged", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
-		task.Spec.Timeouts.StartSeconds = new(int32(15))
+		task.Spec.Timeouts.StartSeconds = 15
 	})
 	s.until(task, "waiting with the violation", waitsFor(v1alpha1.WaitingPodRefused, "privileged"))
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
@@ -203,7 +203,7 @@ func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {
 
 func TestAStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
 	s := set(t, nil)
-	task := s.start("never-starts", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = new(int32(3)) })
+	task := s.start("never-starts", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 3 })
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 	if h := task.Status.History[0]; h.Reason != "StartTimeout" || !strings.Contains(h.Message, "PodStarting") {
 		t.Errorf("history %+v", h)

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/test/cluster"
@@ -47,21 +49,21 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 			p.InitContainers = []corev1.Container{{Name: "leasehold-agent", Image: "x"}}
 		}), []string{"spec.template.spec", "leasehold-"}},
 
-		"lease too short":   {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = new(int32(9)) }, []string{"spec.lease.durationSeconds", "10"}},
-		"lease too long":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = new(int32(3601)) }, []string{"spec.lease.durationSeconds", "3600"}},
-		"start timeout 0":   {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = new(int32(0)) }, []string{"spec.timeouts.startSeconds", "1"}},
-		"negative grace":    {func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = new(int32(-1)) }, []string{"spec.stopGraceSeconds"}},
+		"lease too short":   {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 9 }, []string{"spec.lease.durationSeconds", "10"}},
+		"lease too long":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 3601 }, []string{"spec.lease.durationSeconds", "3600"}},
+		"start timeout":     {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = -1 }, []string{"spec.timeouts.startSeconds", "1"}},
+		"negative grace":    {func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = -1 }, []string{"spec.stopGraceSeconds"}},
 		"negative ttl":      {func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(-1)) }, []string{"spec.ttlSecondsAfterFinished", "0"}},
-		"no attempts":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = new(int32(0)) }), []string{"spec.retry.maxAttempts", "1"}},
-		"too many attempts": {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = new(int32(101)) }), []string{"spec.retry.maxAttempts", "100"}},
+		"no attempts":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = -1 }), []string{"spec.retry.maxAttempts", "1"}},
+		"too many attempts": {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = 101 }), []string{"spec.retry.maxAttempts", "100"}},
 		"disruptions":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxDisruptions = new(int32(-1)) }), []string{"spec.retry.maxDisruptions", "0"}},
-		"factor":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Factor = new(int32(0)) }), []string{"spec.retry.backoff.factor", "1"}},
+		"factor":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Factor = -1 }), []string{"spec.retry.backoff.factor", "1"}},
 		"jitter":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Jitter = "Some" }), []string{"spec.retry.backoff.jitter", "Full"}},
 		"max below initial": {retry(func(r *v1alpha1.RetrySpec) {
-			r.Backoff.InitialSeconds, r.Backoff.MaxSeconds = new(int32(10)), new(int32(5))
+			r.Backoff.InitialSeconds, r.Backoff.MaxSeconds = 10, 5
 		}),
 			[]string{"spec.retry.backoff.maxSeconds", "initialSeconds"}},
-		"initial above the default max": {retry(func(r *v1alpha1.RetrySpec) { r.Backoff = v1alpha1.BackoffSpec{InitialSeconds: new(int32(301))} }),
+		"initial above the default max": {retry(func(r *v1alpha1.RetrySpec) { r.Backoff = v1alpha1.BackoffSpec{InitialSeconds: 301} }),
 			[]string{"spec.retry.backoff.maxSeconds", "300"}},
 		"payload of 65537 bytes": {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("a", 65537)) }, []string{"spec.payload", "65536"}},
 		"payload of 33,000 characters and 66,000 bytes": {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("é", 33000)) },
@@ -84,11 +86,28 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 	}
 }
 
+func TestZeroIsRefusedWhereItMeansNothing(t *testing.T) {
+	s := set(t, nil)
+	for _, path := range []string{
+		"lease.durationSeconds", "timeouts.startSeconds", "stopGraceSeconds", "retry.maxAttempts",
+		"retry.backoff.initialSeconds", "retry.backoff.maxSeconds", "retry.backoff.factor",
+	} {
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster.Task(s.namespace, "zero", "true"))
+		s.ok(err)
+		task := &unstructured.Unstructured{Object: raw} // a typed object would leave the zero out
+		task.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LeasedTask"))
+		s.ok(unstructured.SetNestedField(raw, int64(0), append([]string{"spec"}, strings.Split(path, ".")...)...))
+		if err := admin.Create(t.Context(), task); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec."+path) {
+			t.Errorf("%s: 0: %v", path, err)
+		}
+	}
+}
+
 func TestLimitsThemselvesAreAccepted(t *testing.T) {
 	s := set(t, nil)
 	tests := map[string]func(*v1alpha1.LeasedTask){
 		"payload of 65536 bytes":          func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("é", 32768)) },
-		"shortest and longest":            func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = new(int32(3600)) },
+		"shortest and longest":            func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 3600 },
 		"a name of 253 characters":        func(task *v1alpha1.LeasedTask) { task.Name = strings.Repeat("a", 253) },
 		"a name with dots":                func(task *v1alpha1.LeasedTask) { task.Name = "a.b-c." + strings.Repeat("d.", 100) + "e" },
 		"a worker beside a named sidecar": sidecar,
@@ -119,10 +138,10 @@ func TestTheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T)
 		"spec.template":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Template.Spec.Containers[0].Image = "other" },
 		"spec.payload":          func(spec *v1alpha1.LeasedTaskSpec) { spec.Payload = new("new") },
 		"spec.workerContainer":  func(spec *v1alpha1.LeasedTaskSpec) { spec.WorkerContainer = "worker" },
-		"spec.lease":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Lease.DurationSeconds = new(int32(20)) },
-		"spec.timeouts":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Timeouts.StartSeconds = new(int32(20)) },
-		"spec.retry":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Retry.MaxAttempts = new(int32(1)) },
-		"spec.stopGraceSeconds": func(spec *v1alpha1.LeasedTaskSpec) { spec.StopGraceSeconds = nil },
+		"spec.lease":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Lease.DurationSeconds = 20 },
+		"spec.timeouts":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Timeouts.StartSeconds = 20 },
+		"spec.retry":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Retry.MaxAttempts = 1 },
+		"spec.stopGraceSeconds": func(spec *v1alpha1.LeasedTaskSpec) { spec.StopGraceSeconds = 7 },
 	}
 	for path, change := range tests {
 		next := task.DeepCopy()

@@ -21,7 +21,7 @@ func Task(namespace, name, script string) *v1alpha1.LeasedTask {
 	return &v1alpha1.LeasedTask{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.LeasedTaskSpec{
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				AutomountServiceAccountToken: new(false),
 				SecurityContext: &corev1.PodSecurityContext{
 					RunAsNonRoot: new(true), RunAsUser: new(int64(1000)),
@@ -36,9 +36,9 @@ func Task(namespace, name, script string) *v1alpha1.LeasedTask {
 					},
 				}},
 			}},
-			Lease:            v1alpha1.LeaseSpec{DurationSeconds: new(int32(10))},
-			Retry:            v1alpha1.RetrySpec{Backoff: v1alpha1.BackoffSpec{MaxSeconds: new(int32(1))}},
-			StopGraceSeconds: new(int32(5)),
+			Lease:            v1alpha1.LeaseSpec{DurationSeconds: 10},
+			Retry:            v1alpha1.RetrySpec{Backoff: v1alpha1.BackoffSpec{MaxSeconds: 1}},
+			StopGraceSeconds: 5,
 		},
 	}
 }

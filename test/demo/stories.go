@@ -65,7 +65,7 @@ func isKilled(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	first := *task.Status.Holder
+	first := task.Status.Holder
 	release, err := s.keepOff(ctx, first.NodeName)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func wakesLate(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	first := *task.Status.Holder
+	first := task.Status.Holder
 	token := task.Status.FencingToken
 	release, err := s.keepOff(ctx, first.NodeName)
 	if err != nil {
@@ -99,7 +99,7 @@ func wakesLate(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	s.tellf("SIGSTOP to all %d processes of the worker. It lives, but no longer renews its Lease of %d s.", count, *task.Spec.Lease.DurationSeconds)
+	s.tellf("SIGSTOP to all %d processes of the worker. It lives, but no longer renews its Lease of %d s.", count, task.Spec.Lease.DurationSeconds)
 	if err := s.takenOver(ctx, task, first); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func wakesLate(ctx context.Context, s *stage) error {
 // refused checks that the first attempt came too late, and that it changed nothing.
 func (s *stage) refused(ctx context.Context, task *v1alpha1.LeasedTask, token int64) error {
 	err := s.Until(ctx, task, patience, "aware of the late submission", func(task *v1alpha1.LeasedTask) bool {
-		return task.Status.History[0].LateSubmission != nil
+		return task.Status.History[0].LateSubmission.Outcome != ""
 	})
 	if err != nil {
 		return err

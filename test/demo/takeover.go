@@ -78,12 +78,12 @@ func (s *stage) takenOver(ctx context.Context, task *v1alpha1.LeasedTask, first 
 	s.tellf("The operator records the end of attempt 1: %s, reason %s,", end.Outcome, end.Reason)
 	s.sayf("        %q.", end.Message)
 	err = s.Until(ctx, task, patience, "in its second attempt", func(task *v1alpha1.LeasedTask) bool {
-		return task.Status.Attempt > 1 && task.Status.Holder != nil && task.Status.Holder.NodeName != ""
+		return task.Status.Attempt > 1 && task.Status.Holder.NodeName != ""
 	})
 	if err != nil {
 		return err
 	}
-	second := *task.Status.Holder
+	second := task.Status.Holder
 	if task.Status.FencingToken <= end.FencingToken {
 		return fmt.Errorf("token %d is not higher than the first attempt's %d: %s", task.Status.FencingToken, end.FencingToken, cluster.Describe(task))
 	}

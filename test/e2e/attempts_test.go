@@ -66,7 +66,7 @@ func TestATaskCompletesAndItsResultAndTokenAreInTheStatus(t *testing.T) {
 
 func TestAWorkerThatAlwaysFailsUsesItsBudgetAndIsDeadLettered(t *testing.T) {
 	s := tell(t, sideBySide)
-	task := s.start("poison", "echo broken; exit 3", func(task *v1alpha1.LeasedTask) { task.Spec.Retry.MaxAttempts = new(int32(3)) })
+	task := s.start("poison", "echo broken; exit 3", func(task *v1alpha1.LeasedTask) { task.Spec.Retry.MaxAttempts = 3 })
 	s.untilFinished(task)
 	st := task.Status
 	s.must(st.Phase == v1alpha1.PhaseDeadLettered && st.Failures == 3 && st.Attempt == 3, "status %+v", st)
@@ -131,7 +131,7 @@ func TestAFrozenWorkerIsReplacedAndItsLateSubmissionIsRefusedAndOnRecord(t *test
 	s.must(*task.Status.Result == "attempt 2\n", "result %q", *task.Status.Result)
 	s.local("thaw", pod, "-n", s.namespace)
 	s.ok(s.Until(s.ctx, task, patience, "aware of the late submission", func(task *v1alpha1.LeasedTask) bool {
-		return task.Status.History[0].LateSubmission != nil
+		return task.Status.History[0].LateSubmission.Outcome != ""
 	}))
 	late := task.Status.History[0].LateSubmission
 	s.must(late.FencingToken == token, "late submission %+v, want token %d", late, token)
@@ -202,7 +202,7 @@ func TestANodeCutOffIsReplacedAndItsWorkerFencesItself(t *testing.T) {
 	s.mustHaveRecovered(task, token, v1alpha1.AttemptFailed, "LeaseExpired", "NodeLost")
 	s.healed(node2)
 	s.ok(s.Until(s.ctx, task, patience, "aware of the late submission", func(task *v1alpha1.LeasedTask) bool {
-		return task.Status.History[0].LateSubmission != nil
+		return task.Status.History[0].LateSubmission.Outcome != ""
 	}))
 	s.must(task.Status.History[0].PodName == first, "history %+v", task.Status.History[0])
 }

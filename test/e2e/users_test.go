@@ -47,7 +47,7 @@ func TestAnImageThatIsNotThereIsWaitedForAndNamed(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("no-image", "true", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].Image = "127.0.0.1:1/missing:1"
-		task.Spec.Timeouts.StartSeconds = new(int32(40))
+		task.Spec.Timeouts.StartSeconds = 40
 	})
 	s.untilFinished(task)
 	h := task.Status.History[0]

@@ -20,7 +20,7 @@ func unrecordedSubmission(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	grant := &mailbox.Grant{Holder: s.Term.Holder, Attempt: s.Term.Attempt}
-	return Plan{Status: Granted(s, grant, s.Term.Submission.Token)}, true
+	return Plan{Status: Granted(s, grant, s.Term.UID, s.Term.Submission.Token)}, true
 }
 
 func unrecordedClaim(s *Snapshot) (Plan, bool) {

@@ -25,7 +25,7 @@ var restingTable = map[string]decision{
 	},
 	"a dead-lettered task stalls, and says why": {
 		given: []func(*Snapshot){finishedAs(v1alpha1.PhaseDeadLettered), onTask(func(t *v1alpha1.LeasedTask) {
-			t.Status.Failures, t.Spec.Retry.MaxAttempts = 1, new(int32(1))
+			t.Status.Failures, t.Spec.Retry.MaxAttempts = 1, 1
 		})},
 		want: want{Rule: RuleFinished, Status: "DeadLettered attempt 1", Ready: "False/BudgetExceeded"},
 	},
@@ -198,7 +198,7 @@ var expiredTable = map[string]decision{
 		want:  want{Rule: RuleReassign, Status: "Available attempt 1", Waiting: "Backoff", Ready: "False/Backoff", Live: true},
 	},
 	"a Lease made anew for the same attempt, and revoked unclaimed, releases nothing": {
-		given: []func(*Snapshot){expiredOnce, noPod, onTerm(func(t *fencing.Term) { t.Claim, t.RenewTime = nil, time.Time{} })},
+		given: []func(*Snapshot){expiredOnce, noPod, onTerm(func(t *fencing.Term) { t.UID, t.Claim, t.RenewTime = "lease-2", nil, time.Time{} })},
 		want: want{Rule: RuleAwaitRelease, Status: "Expired attempt 1", Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease",
 			Requeue: 20 * time.Second},
 	},

@@ -37,7 +37,7 @@ var heldTable = map[string]decision{
 		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
 	},
 	"the duration on the Lease counts, not the one in the spec": {
-		given: []func(*Snapshot){onRecord, podRuns, onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Lease.DurationSeconds = new(int32(10)) }), since(15 * time.Second)},
+		given: []func(*Snapshot){onRecord, podRuns, onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Lease.DurationSeconds = 10 }), since(15 * time.Second)},
 		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 15 * time.Second},
 	},
 }
@@ -102,7 +102,7 @@ var submittedTable = map[string]decision{
 		want: disrupted("EvictionByEvictionAPI Submission exit 3"),
 	},
 	"disruptions do not use up the attempts": {
-		given: []func(*Snapshot){onRecord, noPod, submits(fencing.Interrupted), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Retry.MaxAttempts = new(int32(1)) })},
+		given: []func(*Snapshot){onRecord, noPod, submits(fencing.Interrupted), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Retry.MaxAttempts = 1 })},
 		want:  disrupted("Why Submission exit 3"),
 	},
 	"one disruption too many is the end": {
@@ -200,7 +200,7 @@ var lostTable = map[string]decision{
 			Ready: "False/AwaitingRelease", Requeue: settleTime, Live: true, Counts: "attempt Disrupted"},
 	},
 	"a Lease made anew for the same attempt, and revoked unclaimed, is another": {
-		given: []func(*Snapshot){onRecord, noPod, revokedTerm, onTerm(func(t *fencing.Term) { t.Claim, t.RenewTime = nil, time.Time{} })},
+		given: []func(*Snapshot){onRecord, noPod, revokedTerm, onTerm(func(t *fencing.Term) { t.UID, t.Claim, t.RenewTime = "lease-2", nil, time.Time{} })},
 		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted"},
 	},

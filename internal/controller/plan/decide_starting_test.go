@@ -121,7 +121,7 @@ var startingTable = map[string]decision{
 }
 
 func startSeconds(n int32) func(*Snapshot) {
-	return onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Timeouts.StartSeconds = &n })
+	return onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Timeouts.StartSeconds = n })
 }
 
 func runsFor(d time.Duration) func(*Snapshot) {

@@ -74,7 +74,7 @@ func TestTablesAreComplete(t *testing.T) {
 			decided[p.Rule] = true
 			status := p.Status
 			if p.Grant != nil {
-				status = Granted(s, p.Grant, fencing.Token(s.Task.Status.FencingToken)+1)
+				status = Granted(s, p.Grant, "lease-1", fencing.Token(s.Task.Status.FencingToken)+1)
 			}
 			if status != nil && status.Phase != s.Task.Status.Phase {
 				made[fmt.Sprintf("%s to %s", s.Task.Status.Phase, status.Phase)] = true

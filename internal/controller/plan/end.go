@@ -187,7 +187,7 @@ func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
 	entry := v1alpha1.AttemptRecord{
 		Attempt:      status.Attempt,
 		FencingToken: status.FencingToken,
-		PodName:      s.holderName(),
+		PodName:      s.Task.Status.Holder.PodName,
 		EndTime:      new(metav1.NewTime(s.Now)),
 		Outcome:      e.outcome,
 		Reason:       fencing.Truncate(cmp.Or(e.reason, ReasonUnspecified), 64),

@@ -16,7 +16,7 @@ var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func newTask() *v1alpha1.LeasedTask {
 	return &v1alpha1.LeasedTask{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "task", UID: "uid-1", Generation: 1},
-		Spec: v1alpha1.LeasedTaskSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Spec: v1alpha1.LeasedTaskSpec{Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "main", Image: "example.com/app:1", Command: []string{"/app"}}},
 		}}},
 	}

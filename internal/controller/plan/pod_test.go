@@ -57,7 +57,7 @@ func fullTask() *v1alpha1.LeasedTask {
 	task.Name = "report.2026"
 	task.Spec.Payload = new(`{"price":"$(HOME) ü"}`)
 	task.Spec.WorkerContainer = "main"
-	task.Spec.StopGraceSeconds = new(int32(20))
+	task.Spec.StopGraceSeconds = 20
 	task.Spec.Template.ObjectMeta = metav1.ObjectMeta{
 		Name: "ignored", GenerateName: "ignored-", Finalizers: []string{"example.com/ignored"},
 		Labels:      map[string]string{"app": "report", v1alpha1.TaskLabel: "forged"},
@@ -76,7 +76,7 @@ func fullTask() *v1alpha1.LeasedTask {
 		},
 	}
 	task.Status = v1alpha1.LeasedTaskStatus{Phase: v1alpha1.PhaseClaimed, Attempt: 2, FencingToken: token,
-		Holder: &v1alpha1.Holder{PodName: "report-2026-2-xyz"}, LeaseName: "lh-0123456789abcdef"}
+		Holder: v1alpha1.Holder{PodName: "report-2026-2-xyz"}, LeaseName: "lh-0123456789abcdef"}
 	return task
 }
 

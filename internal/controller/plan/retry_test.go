@@ -15,9 +15,9 @@ import (
 func drawBackoff(t *rapid.T) *v1alpha1.BackoffSpec {
 	initial := rapid.Int32Range(1, 86400).Draw(t, "initial")
 	return &v1alpha1.BackoffSpec{
-		InitialSeconds: &initial,
-		MaxSeconds:     new(rapid.Int32Range(initial, 86400).Draw(t, "max")),
-		Factor:         new(rapid.Int32Range(1, 10).Draw(t, "factor")),
+		InitialSeconds: initial,
+		MaxSeconds:     rapid.Int32Range(initial, 86400).Draw(t, "max"),
+		Factor:         rapid.Int32Range(1, 10).Draw(t, "factor"),
 		Jitter:         rapid.SampledFrom([]v1alpha1.Jitter{"", v1alpha1.JitterFull, v1alpha1.JitterEqual, v1alpha1.JitterNone}).Draw(t, "jitter"),
 	}
 }
@@ -51,7 +51,7 @@ func TestBackoff(t *testing.T) {
 		"equal is never below half":       {spec: v1alpha1.BackoffSpec{Jitter: v1alpha1.JitterEqual}, n: huge, u: 0, want: 150 * time.Second},
 		"none is the bound":               {spec: v1alpha1.BackoffSpec{Jitter: v1alpha1.JitterNone}, n: 4, u: 0.1, want: 8 * time.Second},
 		"none at the limit":               {spec: v1alpha1.BackoffSpec{Jitter: v1alpha1.JitterNone}, n: huge, u: 0.1, want: 300 * time.Second},
-		"factor one is constant":          {spec: v1alpha1.BackoffSpec{Jitter: v1alpha1.JitterNone, Factor: new(int32(1)), InitialSeconds: new(int32(7))}, n: huge, want: 7 * time.Second},
+		"factor one is constant":          {spec: v1alpha1.BackoffSpec{Jitter: v1alpha1.JitterNone, Factor: 1, InitialSeconds: 7}, n: huge, want: 7 * time.Second},
 		"no attempt counts as the first":  {spec: v1alpha1.BackoffSpec{Jitter: v1alpha1.JitterNone}, n: 0, want: time.Second},
 	}
 	for name, test := range tests {

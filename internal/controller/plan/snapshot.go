@@ -69,25 +69,12 @@ func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
 }
 
 // isRecorded reports whether the term on the Lease is the one that the status knows. A submitted or revoked term of the
-// recorded attempt stays recorded, whatever its holder field says; unless the status knows of a claim and the Lease does
-// not. Then the Lease is a new one, made by a controller that woke late after somebody had deleted the recorded one.
+// recorded attempt stays recorded, whatever its holder field says. A Lease made anew is never on record: its terms say
+// nothing about the process that held the old one.
 func (s *Snapshot) isRecorded() bool {
 	status := &s.Task.Status
-	if s.Term == nil || s.Term.Attempt != status.Attempt {
-		return false
-	}
-	if s.Term.Holder != "" {
-		return s.Term.Holder == s.holderName()
-	}
-	knowsClaim := status.Phase == v1alpha1.PhaseExpired || status.Holder != nil && status.Holder.ClaimTime != nil
-	return s.Term.Claim != nil || !knowsClaim
-}
-
-func (s *Snapshot) holderName() string {
-	if s.Task.Status.Holder == nil {
-		return ""
-	}
-	return s.Task.Status.Holder.PodName
+	return s.Term != nil && s.Term.UID == status.LeaseUID && s.Term.Attempt == status.Attempt &&
+		(s.Term.Holder == "" || s.Term.Holder == status.Holder.PodName)
 }
 
 // holderPod is the current attempt's Pod: the one whose UID is in the claim; before a claim, the one that bears the
@@ -96,11 +83,11 @@ func (s *Snapshot) holderPod() *corev1.Pod {
 	claimed := ""
 	if s.Term != nil && s.Term.Claim != nil {
 		claimed = s.Term.Claim.PodUID
-	} else if s.Term == nil && s.Task.Status.Holder != nil {
+	} else if s.Term == nil {
 		claimed = s.Task.Status.Holder.PodUID // the Lease is gone; the record is what is left
 	}
 	for _, pod := range s.Pods {
-		if claimed != "" && string(pod.UID) == claimed || claimed == "" && pod.Name == s.holderName() {
+		if claimed != "" && string(pod.UID) == claimed || claimed == "" && pod.Name == s.Task.Status.Holder.PodName {
 			return pod
 		}
 	}

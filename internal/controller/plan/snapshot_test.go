@@ -51,7 +51,7 @@ func available(s *Snapshot) { s.Task.Status.Phase = v1alpha1.PhaseAvailable }
 // granted is attempt 1 on record, its term granted a minute ago, its Pod made.
 func granted(s *Snapshot) {
 	s.Task.Status = v1alpha1.LeasedTaskStatus{Phase: v1alpha1.PhaseClaimed, Attempt: 1, FencingToken: token,
-		Holder: &v1alpha1.Holder{PodName: holder}, LeaseName: "lh-1"}
+		Holder: v1alpha1.Holder{PodName: holder}, LeaseName: "lh-1", LeaseUID: "lease-1"}
 	s.Term = &fencing.Term{Name: "lh-1", UID: "lease-1", ResourceVersion: "77", Task: "uid-1", Holder: holder, Attempt: 1,
 		Duration: 30 * time.Second, GrantTime: now.Add(-time.Minute)}
 	s.Pods = []*corev1.Pod{podOf(s, 1)}
@@ -68,7 +68,7 @@ func claimed(s *Snapshot) {
 func onRecord(s *Snapshot) {
 	claimed(s)
 	s.Task.Status.Phase = v1alpha1.PhaseRunning
-	s.Task.Status.Holder = &v1alpha1.Holder{PodName: holder, NodeName: "node-1", PodUID: podUID, ClaimTime: at(-20 * time.Second)}
+	s.Task.Status.Holder = v1alpha1.Holder{PodName: holder, NodeName: "node-1", PodUID: podUID, ClaimTime: at(-20 * time.Second)}
 	s.Task.Status.StartTime = at(-20 * time.Second)
 }
 

@@ -48,7 +48,7 @@ func (s *Snapshot) unclaimedEnd() (end, bool) {
 		return failure(v1alpha1.EvidencePod, ReasonPodInvalid, "the template makes no valid Pod: %s", s.PodRefusal.Message), true
 	}
 	if s.PodRefusal != nil && s.PodRefusal.Kind == RefusedTaken || pod != nil && !s.isOwn(pod) {
-		return disruption(v1alpha1.EvidencePod, ReasonPodNameTaken, "another Pod is named %s", s.holderName()), true
+		return disruption(v1alpha1.EvidencePod, ReasonPodNameTaken, "another Pod is named %s", s.Task.Status.Holder.PodName), true
 	}
 	if pod != nil {
 		if e, ended := s.podEndedUnclaimed(pod); ended {
@@ -134,7 +134,7 @@ func (s *Snapshot) startingCause(pod *corev1.Pod) waiting {
 		default:
 			return waiting{v1alpha1.WaitingPodRefused, s.PodRefusal.Message}
 		}
-		return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("attempt %d: Pod %s does not exist", s.Task.Status.Attempt, s.holderName())}
+		return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("attempt %d: Pod %s does not exist", s.Task.Status.Attempt, s.Task.Status.Holder.PodName)}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {

@@ -28,14 +28,15 @@ func (s *Snapshot) write(status *v1alpha1.LeasedTaskStatus, w waiting) Plan {
 	return Plan{Status: status}
 }
 
-// Granted is the status that records a grant under the token that its write returned.
-func Granted(s *Snapshot, grant *mailbox.Grant, token fencing.Token) *v1alpha1.LeasedTaskStatus {
+// Granted is the status that records a grant on the Lease of the given UID, under the token that its write returned.
+func Granted(s *Snapshot, grant *mailbox.Grant, leaseUID string, token fencing.Token) *v1alpha1.LeasedTaskStatus {
 	status := s.status()
 	status.Phase = v1alpha1.PhaseClaimed
 	status.Attempt = grant.Attempt
 	status.FencingToken = int64(token)
-	status.Holder = &v1alpha1.Holder{PodName: grant.Holder}
+	status.Holder = v1alpha1.Holder{PodName: grant.Holder}
 	status.LeaseName = mailbox.Name(string(s.Task.UID))
+	status.LeaseUID = leaseUID
 	status.NextAttemptTime = nil
 	s.setConditions(status, waiting{v1alpha1.WaitingPodStarting, "attempt " + fmt.Sprint(grant.Attempt) + ": Pod " + grant.Holder + " is starting"})
 	return status
@@ -46,7 +47,7 @@ func (s *Snapshot) hasClaim() bool {
 	if s.isRecorded() {
 		return s.Term.Claim != nil
 	}
-	return s.Task.Status.Holder != nil && s.Task.Status.Holder.ClaimTime != nil
+	return s.Task.Status.Holder.ClaimTime != nil
 }
 
 // recordClaim puts the claim of the recorded term into the status. The time of a claim is its first renewTime; where that

@@ -28,14 +28,14 @@ func lateSubmission(s *Snapshot) (Plan, bool) {
 	for _, pod := range s.Pods {
 		entry := entryOf(status, pod)
 		died := workerTerminated(s.Task, pod)
-		if entry == nil || entry.LateSubmission != nil || entry.Evidence == v1alpha1.EvidenceSubmission || died == nil {
+		if entry == nil || entry.LateSubmission.Outcome != "" || entry.Evidence == v1alpha1.EvidenceSubmission || died == nil {
 			continue
 		}
 		report, ok := fencing.ParseReport(died.Message)
 		if !ok || report.Delivery != fencing.DeliveryRefused {
 			continue
 		}
-		entry.LateSubmission = &v1alpha1.LateSubmission{
+		entry.LateSubmission = v1alpha1.LateSubmission{
 			Outcome:      fencing.Truncate(string(report.Outcome), 64),
 			FencingToken: int64(report.Token),
 			Time:         new(metav1.NewTime(died.FinishedAt.Time)),
@@ -91,7 +91,7 @@ func sweep(s *Snapshot, p *Plan) {
 // isCurrent reports whether the Pod belongs to the attempt under way.
 func isCurrent(status *v1alpha1.LeasedTaskStatus, pod *corev1.Pod) bool {
 	isUnderWay := status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning
-	return isUnderWay && status.Holder != nil && status.Holder.PodName == pod.Name
+	return isUnderWay && status.Holder.PodName == pod.Name
 }
 
 // isLater reports whether the Pod was made for a grant that this status does not know. Pods are made after their grant is on

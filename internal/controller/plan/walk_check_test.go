@@ -128,7 +128,7 @@ func (w *world) checkEnd() {
 	if w.ledger.won != 0 && (status.Phase != v1alpha1.PhaseCompleted || status.FencingToken != int64(w.ledger.won)) {
 		w.fail("a success under token %d landed, the task is %s under token %d", w.ledger.won, status.Phase, status.FencingToken)
 	}
-	if status.Failures > *w.task.live().Spec.Retry.MaxAttempts || status.Disruptions > *w.task.live().Spec.Retry.MaxDisruptions+1 {
+	if status.Failures > w.task.live().Spec.Retry.MaxAttempts || status.Disruptions > *w.task.live().Spec.Retry.MaxDisruptions+1 {
 		w.fail("%d failures, %d disruptions", status.Failures, status.Disruptions)
 	}
 }

@@ -142,7 +142,7 @@ func (w *world) execute(l *leader, s *Snapshot, p Plan, goOn func() bool) {
 			return
 		}
 		s.Term = w.term.live()
-		p.Status = Granted(s, p.Grant, token)
+		p.Status = Granted(s, p.Grant, s.Term.UID, token)
 		s.Since = l.see(s.Term, s.Now)
 		if !goOn() {
 			return

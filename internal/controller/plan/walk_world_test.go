@@ -61,12 +61,12 @@ const walkDuration = fencing.MinDuration
 func newWorld(t *rapid.T) *world {
 	w := &world{T: t, clock: start, revision: 1000, random: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))}
 	task := newTask()
-	task.Spec.Lease.DurationSeconds = new(int32(walkDuration / time.Second))
-	task.Spec.Timeouts.StartSeconds = new(int32(60))
-	task.Spec.StopGraceSeconds = new(int32(2))
-	task.Spec.Retry.MaxAttempts = new(rapid.Int32Range(1, 3).Draw(t, "maxAttempts"))
+	task.Spec.Lease.DurationSeconds = int32(walkDuration / time.Second)
+	task.Spec.Timeouts.StartSeconds = 60
+	task.Spec.StopGraceSeconds = 2
+	task.Spec.Retry.MaxAttempts = rapid.Int32Range(1, 3).Draw(t, "maxAttempts")
 	task.Spec.Retry.MaxDisruptions = new(rapid.Int32Range(0, 4).Draw(t, "maxDisruptions"))
-	task.Spec.Retry.Backoff.MaxSeconds = new(int32(4))
+	task.Spec.Retry.Backoff.MaxSeconds = 4
 	task.ResourceVersion = w.nextRevision()
 	w.task.write(task)
 	w.term.write(nil)
