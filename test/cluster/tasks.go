@@ -60,6 +60,7 @@ func (c *Cluster) Until(ctx context.Context, task *v1alpha1.LeasedTask, timeout 
 func (c *Cluster) Poll(ctx context.Context, timeout time.Duration, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	start := time.Now()
 	for {
 		err := try()
 		if err == nil {
@@ -67,7 +68,7 @@ func (c *Cluster) Poll(ctx context.Context, timeout time.Duration, try func() er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("after %s: %w", timeout, err)
+			return fmt.Errorf("%w after %s: %w", ctx.Err(), time.Since(start).Round(time.Second), err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

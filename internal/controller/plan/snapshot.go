@@ -73,7 +73,8 @@ func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
 // nothing about the process that held the old one.
 func (s *Snapshot) isRecorded() bool {
 	status := &s.Task.Status
-	return s.Term != nil && s.Term.UID == status.LeaseUID && s.Term.Attempt == status.Attempt &&
+	isSameLease := s.Term != nil && (s.Term.UID == status.LeaseUID || status.LeaseUID == "") // "": the CRD is older than this code
+	return isSameLease && s.Term.Attempt == status.Attempt &&
 		(s.Term.Holder == "" || s.Term.Holder == status.Holder.PodName)
 }
 
