@@ -59,7 +59,9 @@ type LeasedTaskList struct {
 type LeasedTaskSpec struct {
 	// template is the Pod that runs one attempt. The worker container needs a command; the agent becomes its parent.
 	// restartPolicy must be Never or unset: retries are the task's, each with a new Pod and a new fencing token.
-	// terminationGracePeriodSeconds and activeDeadlineSeconds are set by the operator; see stopGraceSeconds.
+	// terminationGracePeriodSeconds and activeDeadlineSeconds are set by the operator; see stopGraceSeconds. So are the
+	// worker container's terminationMessagePath and terminationMessagePolicy, to their defaults: the agent reports there.
+	// Of the metadata, labels, annotations and finalizers are used.
 	// Init containers and sidecars are not fenced. Immutable after the first grant.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy == 'Never'",message="must be Never: a container restarted in place would run outside its attempt; use spec.retry",fieldPath=".spec.restartPolicy"
@@ -68,7 +70,7 @@ type LeasedTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.shareProcessNamespace) || !self.spec.shareProcessNamespace",message="cannot be true: the agent must be process 1 of its container to fence it",fieldPath=".spec.shareProcessNamespace"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.hostPID) || !self.spec.hostPID",message="cannot be true: the agent must be process 1 of its container to fence it",fieldPath=".spec.hostPID"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.os) || self.spec.os.name == 'linux'",message="the agent runs on Linux only",fieldPath=".spec.os"
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || self.spec.containers.all(c, !has(c.restartPolicy) && !has(c.restartPolicyRules))",message="containers cannot have a restart policy of their own: a container restarted in place would run outside its attempt",fieldPath=".spec.containers"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !has(c.restartPolicy) && !has(c.restartPolicyRules)) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !has(c.restartPolicyRules))))",message="containers cannot have a restart policy of their own: a container restarted in place would run outside its attempt",fieldPath=".spec.containers"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.volumes) || self.spec.volumes.all(v, !v.name.startsWith('leasehold-'))",message="volume names that begin with leasehold- are the operator's",fieldPath=".spec.volumes"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !c.name.startsWith('leasehold-')) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !c.name.startsWith('leasehold-'))))",message="container names that begin with leasehold- are the operator's",fieldPath=".spec"
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`

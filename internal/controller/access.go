@@ -52,7 +52,7 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 		return err
 	}
 	err = r.Client.Patch(ctx, binding, client.RawPatch(types.JSONPatchType, addSubject(binding, subject)))
-	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return lostError{fmt.Errorf("bind worker role: %w", err)}
 	}
 	return wrapUnless(isNamespaceTerminating, err, "bind worker role")

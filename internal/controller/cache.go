@@ -13,7 +13,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 )
 
-// CacheOptions keeps what is not ours out of memory: Pods and Leases by label, RoleBindings by name, no managed fields.
+// CacheOptions keeps what is not ours out of memory: Pods and Leases by label, RoleBindings by name, no managed fields, and no payloads.
 func CacheOptions() cache.Options {
 	isOurs, err := labels.NewRequirement(v1alpha1.TaskLabel, selection.Exists, nil)
 	if err != nil {
@@ -23,9 +23,30 @@ func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Label: ours},
+			&v1alpha1.LeasedTask{}:  {Transform: stripTask},
+			&corev1.Pod{}:           {Label: ours, Transform: stripPod},
 			&coordinationv1.Lease{}: {Label: ours},
 			&rbacv1.RoleBinding{}:   {Field: fields.OneTermEqualSelector("metadata.name", WorkerRole)},
 		},
 	}
+}
+
+// stripPod keeps of a Pod what decisions read. The payload and the spec are most of its size; a Pod is made from the task, and
+// patched by difference.
+func stripPod(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+		delete(pod.Annotations, v1alpha1.PayloadAnnotation)
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
+	}
+	return obj, nil
+}
+
+// stripTask drops a task's payload. Who makes a Pod has read the task live.
+func stripTask(obj any) (any, error) {
+	if task, ok := obj.(*v1alpha1.LeasedTask); ok {
+		task.ManagedFields = nil
+		task.Spec.Payload = nil
+	}
+	return obj, nil
 }

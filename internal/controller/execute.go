@@ -71,14 +71,26 @@ func (r *Reconciler) revoke(ctx context.Context, term *fencing.Term, how *plan.R
 		return nil
 	case apierrors.IsNotFound(err):
 		return lostError{fmt.Errorf("revoke: %w", err)} // a deleted Lease is a revoked term: the next pass says so
-	case apierrors.IsInvalid(err) && hasCauses(err), apierrors.IsRequestEntityTooLargeError(err):
-		// The Lease has grown beyond what the API server takes. Deleting it revokes the term all the same.
-		uid, rv := types.UID(term.UID), term.ResourceVersion
-		return client.IgnoreNotFound(r.Client.Delete(ctx, lease, client.Preconditions{UID: &uid, ResourceVersion: &rv}))
-	case apierrors.IsInvalid(err):
-		return lostError{fmt.Errorf("revoke: %w", err)} // a `test` failed: claimed, renewed or submitted meanwhile
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		return r.revokeByDeletion(ctx, term, err)
 	}
 	return fmt.Errorf("revoke: %w", err)
+}
+
+// revokeByDeletion follows a refused patch. If the Lease still is what was decided on, no patch will ever pass: it has grown
+// beyond what the API server takes, or somebody gave it a form that no test fits. Deleting it revokes the term all the
+// same. If it is not, it was claimed, renewed or submitted meanwhile, and the race is lost.
+func (r *Reconciler) revokeByDeletion(ctx context.Context, term *fencing.Term, refusal error) error {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: term.Namespace, Name: term.Name}}
+	uid, rv := types.UID(term.UID), term.ResourceVersion
+	err := r.Client.Delete(ctx, lease, client.Preconditions{UID: &uid, ResourceVersion: &rv})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return lostError{fmt.Errorf("revoke: %w", refusal)}
+	}
+	if err != nil {
+		return fmt.Errorf("revoke by deletion: %w", err)
+	}
+	return nil
 }
 
 // writeStatus patches the status, on the resourceVersion that the decision was made on.
@@ -138,9 +150,4 @@ func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
 		verdictLag.Observe((s.Now.Sub(s.Since) - s.Term.Duration).Seconds())
 	}
 	p.Events, p.Counts = nil, nil
-}
-
-func hasCauses(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	return ok && status.Status().Details != nil && len(status.Status().Details.Causes) > 0
 }

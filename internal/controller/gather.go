@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
@@ -52,12 +53,13 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	if err := from.Get(ctx, key, task); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Observer.ForgetTask(key)
+			r.refused.forget(key)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("get task: %w", err)
 	}
 	s := &plan.Snapshot{Task: task, Jitter: r.Random.Jitter(), Suffix: r.Random.Suffix()}
-	term, err := readTerm(ctx, from, task)
+	term, err := r.readTerm(ctx, from, task)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +68,7 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	if err := from.List(ctx, pods, client.InNamespace(task.Namespace), from.podsOf(string(task.UID))); err != nil {
 		return nil, fmt.Errorf("list Pods: %w", err)
 	}
+	s.Revision = pods.ResourceVersion
 	for i := range pods.Items {
 		s.Pods = append(s.Pods, &pods.Items[i])
 	}
@@ -81,44 +84,51 @@ func (r *Reconciler) gatherLive(ctx context.Context, cached *plan.Snapshot) (*pl
 		return nil, err
 	}
 	s.Live = true
-	if s.Term == nil || s.Term.State() != fencing.Claimed {
-		return s, nil
+	if s.IsLossOpen() {
+		s.NodeLost = r.nodeLost(ctx, s.HolderNode())
 	}
-	if verdict, _ := fencing.Judge(s.Term, s.Since, s.Now); verdict == fencing.VerdictExpired {
-		s.NodeLost, err = r.nodeLost(ctx, s.Term.Claim.Node)
-	}
-	return s, err
+	return s, nil
 }
 
-func readTerm(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask) (*fencing.Term, error) {
-	lease := &coordinationv1.Lease{}
-	err := from.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: mailbox.Name(string(task.UID))}, lease)
+// readTerm reads the task's Lease. One that a cache does not have may have lost the label that the cache selects by: if there
+// ever was one, the API server is asked by name.
+func (r *Reconciler) readTerm(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask) (*fencing.Term, error) {
+	lease, key := &coordinationv1.Lease{}, types.NamespacedName{Namespace: task.Namespace, Name: mailbox.Name(string(task.UID))}
+	err := from.Get(ctx, key, lease)
+	if apierrors.IsNotFound(err) && task.Status.LeaseName != "" && !task.Status.Phase.IsFinished() {
+		err = r.Live.Get(ctx, key, lease)
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Lease: %w", err)
 	}
-	return mailbox.Read(lease), nil
+	term := mailbox.Read(lease)
+	// The agent lives by the duration of the spec, which is immutable. A Lease that says less was edited, and must not be
+	// judged before its agent has fenced itself.
+	term.Duration = max(term.Duration, task.Spec.LeaseDuration())
+	return term, nil
 }
 
-// nodeLost says why a node counts as lost, for the history; empty: it does not.
-func (r *Reconciler) nodeLost(ctx context.Context, name string) (string, error) {
+// nodeLost says why a node counts as lost, for the history; empty: it does not, or nobody can tell.
+func (r *Reconciler) nodeLost(ctx context.Context, name string) string {
 	if name == "" {
-		return "", nil
+		return ""
 	}
 	node := &corev1.Node{}
 	err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node)
 	if apierrors.IsNotFound(err) {
-		return fmt.Sprintf("node %s is gone", name), nil
+		return fmt.Sprintf("node %s is gone", name)
 	}
 	if err != nil {
-		return "", fmt.Errorf("get node: %w", err)
+		log.FromContext(ctx).Error(err, "Could not look at the node of a lost worker", "node", name)
+		return ""
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return fmt.Sprintf("node %s is not ready: %s", name, c.Reason), nil
+			return fmt.Sprintf("node %s is not ready: %s", name, c.Reason)
 		}
 	}
-	return "", nil
+	return ""
 }

@@ -24,6 +24,11 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 	if err := r.bindWorkerRole(ctx, s.Task.Namespace, s.Task.Spec.Template.Spec.ServiceAccountName); err != nil {
 		return problemOf(err, v1alpha1.WaitingWorkerRole)
 	}
+	// The grant's revision will be above this one. Looking first keeps a problem from costing a Lease write each time.
+	if lowest, err := fencing.NewToken(epoch, s.Revision); err == nil && lowest < floor {
+		return &plan.GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: fmt.Sprintf(
+			"a grant in epoch %d would have a token below %d: the cluster's revisions went back; raise the epoch", epoch, floor)}, nil
+	}
 	lease := p.Grant.Lease(s.Task.Namespace, s.Task.Name, plan.OwnerOf(s.Task))
 	if p.Grant.Over == "" {
 		err = r.Client.Create(ctx, lease)
@@ -41,8 +46,7 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 		return nil, fmt.Errorf("grant: %w", err)
 	}
 	if token <= floor {
-		return &plan.GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: fmt.Sprintf(
-			"a grant in epoch %d has token %d, which is not above %d: the cluster's revisions went back; raise the epoch", epoch, token, floor)}, nil
+		return nil, fmt.Errorf("grant: token %d is not above %d", token, floor)
 	}
 	p.Status = plan.Granted(s, p.Grant, string(lease.UID), token)
 	s.Term = mailbox.Read(lease)

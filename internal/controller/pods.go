@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
@@ -15,25 +18,47 @@ import (
 )
 
 // createPod makes the Pod of the attempt on record. The name comes from that record, so the API server catches a second
-// try. A refusal is an answer about the Pod; any other failure is an error.
+// try. A refusal is an answer about the Pod; any other failure is an error. After a refusal the Pod is not tried again for
+// a while, whatever causes passes meanwhile: a refusal whose text differs each time would otherwise cause them itself.
 func (r *Reconciler) createPod(ctx context.Context, task *v1alpha1.LeasedTask) (*plan.PodRefusal, error) {
 	pod := plan.Pod(task, r.Agent)
-	err := r.Client.Create(ctx, pod)
-	switch {
-	case err == nil:
-		return nil, nil
-	case apierrors.IsAlreadyExists(err):
-		return r.takenBy(ctx, task, pod)
-	case isNamespaceTerminating(err):
-		return nil, err //nolint:wrapcheck // an outcome
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return &plan.PodRefusal{Kind: plan.RefusedInvalid, Message: err.Error()}, nil
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return &plan.PodRefusal{Kind: plan.RefusedQuota, Message: err.Error()}, nil
-	case apierrors.IsForbidden(err):
-		return &plan.PodRefusal{Kind: plan.RefusedPolicy, Message: err.Error()}, nil
+	if refusal := r.refused.recent(task, r.Clock.Now()); refusal != nil {
+		return refusal, nil
 	}
-	return nil, fmt.Errorf("create Pod: %w", err)
+	err := r.Client.Create(ctx, pod)
+	if err == nil {
+		return nil, nil
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return r.takenBy(ctx, task, pod)
+	}
+	kind, isRefusal := refusalKind(err)
+	if !isRefusal {
+		return nil, fmt.Errorf("create Pod: %w", err)
+	}
+	refusal := &plan.PodRefusal{Kind: kind, Message: err.Error()}
+	r.refused.remember(task, refusal, r.Clock.Now())
+	return refusal, nil
+}
+
+// refusalKind reads the answer to a Pod's creation. An admission plugin may answer with any code, so its words come first.
+func refusalKind(err error) (plan.RefusalKind, bool) {
+	isDenied := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+	switch {
+	case isNamespaceTerminating(err):
+		return "", false
+	case isDenied:
+		return plan.RefusedPolicy, true
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		return plan.RefusedInvalid, true
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		return plan.RefusedQuota, true
+	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+		return plan.RefusedPolicy, true
+	case apierrors.IsInternalError(err):
+		return plan.RefusedError, true
+	}
+	return "", false
 }
 
 // takenBy tells our own Pod, made by an earlier pass, from somebody else's of the same name.
@@ -45,7 +70,8 @@ func (r *Reconciler) takenBy(ctx context.Context, task *v1alpha1.LeasedTask, wan
 		}
 		return nil, fmt.Errorf("get Pod: %w", err)
 	}
-	if metav1.IsControlledBy(found, task) && found.Annotations[v1alpha1.TokenAnnotation] == want.Annotations[v1alpha1.TokenAnnotation] {
+	isVisible := found.Labels[v1alpha1.TaskLabel] == string(task.UID) // else the cache would never show it
+	if isVisible && metav1.IsControlledBy(found, task) && found.Annotations[v1alpha1.TokenAnnotation] == want.Annotations[v1alpha1.TokenAnnotation] {
 		return nil, nil
 	}
 	return &plan.PodRefusal{Kind: plan.RefusedTaken, Message: "a Pod named " + want.Name + " exists"}, nil
@@ -53,4 +79,42 @@ func (r *Reconciler) takenBy(ctx context.Context, task *v1alpha1.LeasedTask, wan
 
 func isNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// refusals remembers the last refusal of each task's Pod for as long as it is not tried again.
+type refusals struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]refused
+}
+
+type refused struct {
+	pod     string
+	at      time.Time
+	refusal *plan.PodRefusal
+}
+
+// recent is the refusal of the attempt's Pod, if it is too young to try again.
+func (r *refusals) recent(task *v1alpha1.LeasedTask, now time.Time) *plan.PodRefusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.last[client.ObjectKeyFromObject(task)]
+	if !ok || last.pod != task.Status.Holder.PodName || now.Sub(last.at) >= plan.RefusedRetry {
+		return nil
+	}
+	return last.refusal
+}
+
+func (r *refusals) remember(task *v1alpha1.LeasedTask, refusal *plan.PodRefusal, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = map[types.NamespacedName]refused{}
+	}
+	r.last[client.ObjectKeyFromObject(task)] = refused{task.Status.Holder.PodName, now, refusal}
+}
+
+func (r *refusals) forget(task types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.last, task)
 }

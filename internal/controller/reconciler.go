@@ -39,6 +39,8 @@ type Reconciler struct {
 	Agent    plan.AgentImage
 	// Random is the source of jitter and of Pod name suffixes.
 	Random Random
+
+	refused refusals
 }
 
 // conflictPause is when to look again after losing a race, should no event come first.
@@ -79,7 +81,7 @@ func (e lostError) Unwrap() error { return e.cause }
 
 // isLost reports whether an error means that a compare-and-swap lost.
 func isLost(err error) bool {
-	_, lost := err.(lostError) //nolint:errorlint // made by asOutcome and never wrapped
+	_, lost := err.(lostError) //nolint:errorlint // made here and never wrapped
 	return lost || apierrors.IsConflict(err)
 }
 

@@ -24,8 +24,8 @@ import (
 
 // SetupWithManager registers the watches. concurrency is the number of tasks worked on at the same time.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, concurrency int) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsByTask, taskOfPod); err != nil {
-		return fmt.Errorf("index Pods: %w", err)
+	if err := IndexPods(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	leases, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
@@ -47,6 +47,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, con
 	return nil
 }
 
+// IndexPods lets a cache find the Pods of a task, as a Reconciler's Client must be able to.
+func IndexPods(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, podsByTask, taskOfPod); err != nil {
+		return fmt.Errorf("index Pods: %w", err)
+	}
+	return nil
+}
+
 func taskOfPod(o client.Object) []string {
 	if uid := o.GetLabels()[v1alpha1.TaskLabel]; uid != "" {
 		return []string{uid}
@@ -63,7 +71,7 @@ func (r *Reconciler) wakeQueue(_ context.Context, queue workqueue.TypedRateLimit
 // observeLeases feeds the observer from the watch, on every replica. A renewal ends here.
 func (r *Reconciler) observeLeases() toolscache.ResourceEventHandler {
 	see := func(obj any) {
-		if lease, ok := obj.(*coordinationv1.Lease); ok {
+		if lease, ok := obj.(*coordinationv1.Lease); ok && isTermOf(lease, lease.Labels[mailbox.TaskLabel]) {
 			task := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Annotations[mailbox.TaskNameAnnotation]}
 			r.Observer.SeeLease(types.UID(lease.Labels[mailbox.TaskLabel]), task, mailbox.Read(lease), r.Clock.Now())
 		}
@@ -75,11 +83,17 @@ func (r *Reconciler) observeLeases() toolscache.ResourceEventHandler {
 			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
 			}
-			if lease, ok := obj.(*coordinationv1.Lease); ok {
+			if lease, ok := obj.(*coordinationv1.Lease); ok && isTermOf(lease, lease.Labels[mailbox.TaskLabel]) {
 				r.Observer.LeaseGone(types.UID(lease.Labels[mailbox.TaskLabel]))
 			}
 		},
 	}
+}
+
+// isTermOf reports whether a Lease is the term Lease of the task. Anybody who may edit Leases can give one our label; only
+// we make them under these names.
+func isTermOf(lease *coordinationv1.Lease, taskUID string) bool {
+	return lease.Name == mailbox.Name(taskUID)
 }
 
 // isMoreThanRenewal reports whether an update of a Lease is worth a pass. A renewal changes renewTime and nothing that a

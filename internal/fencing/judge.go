@@ -54,7 +54,7 @@ const (
 )
 
 // Released says whether, and why, the next attempt may start after t. terminated is true if the Pod whose UID is in the
-// claim reports its worker container terminated, by the kubelet's own account (see the controller's isTerminated): never
+// claim reports its worker container terminated, by the kubelet's own account (see the planner's workerTerminated): never
 // by the Pod's phase alone, and never by its absence, because garbage collection and forced deletion lie about a
 // partitioned node. For NotReleased, the duration says when to look again; 0 for an open term, which has no such time.
 func Released(t *Term, terminated bool, since, now time.Time) (Release, time.Duration) {

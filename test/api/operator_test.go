@@ -126,6 +126,32 @@ func TestAWorkerThatStopsRenewingIsReplacedAndCannotSubmit(t *testing.T) {
 	}
 }
 
+func TestATermThatNoPatchCanRevokeIsRevokedByDeletion(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("wedged")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	// An empty submission reads as none, and does not pass for none in a test. The policy keeps workers from it.
+	s.ok(a.patch([]byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1submission","value":""}]`)))
+	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+}
+
+func TestALeaseCutShorterIsNotJudgedBeforeItsAgentHasFencedItself(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("shortened", func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 60 })
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	s.ok(a.patch([]byte(`[{"op":"add","path":"/spec/leaseDurationSeconds","value":10}]`)))
+	time.Sleep(15 * time.Second)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
+	if task.Status.Attempt != 1 || task.Status.Phase != v1alpha1.PhaseRunning {
+		t.Errorf("judged by the shortened Lease: %+v", task.Status)
+	}
+	s.ok(admin.Delete(t.Context(), task))
+}
+
 func TestAPodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
 	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("privileged", func(task *v1alpha1.LeasedTask) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,6 +85,23 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestATaskThatCouldNotBeRecordedIsRefused(t *testing.T) {
+	s := set(t, nil)
+	task := cluster.Task(s.namespace, "huge", "true")
+	for i := range 600 {
+		task.Spec.Template.Spec.Containers[0].Env = append(task.Spec.Template.Spec.Containers[0].Env,
+			corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: strings.Repeat("x", 1000)})
+	}
+	s.ok(s.Poll(t.Context(), patience, func() error { // a new policy acts some seconds late
+		err := admin.Create(t.Context(), task.DeepCopy())
+		if apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) {
+			return nil
+		}
+		_ = admin.Delete(t.Context(), task.DeepCopy())
+		return fmt.Errorf("want a refusal, got: %w", err)
+	}))
 }
 
 func TestZeroIsRefusedWhereItMeansNothing(t *testing.T) {

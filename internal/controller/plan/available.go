@@ -56,7 +56,11 @@ func unrecordedRelease(s *Snapshot) (Plan, bool) {
 
 func backingOff(s *Snapshot) (Plan, bool) {
 	next := s.Task.Status.NextAttemptTime
-	if next == nil || !s.Now.Before(next.Time) {
+	if next == nil {
+		return Plan{}, false
+	}
+	// More than the longest pause cannot be left: then a clock was set back.
+	if left := next.Sub(s.Now); left <= 0 || left > s.Task.Spec.Retry.Backoff.Max() {
 		return Plan{}, false
 	}
 	p := s.write(s.status(), backoffOf(&s.Task.Status))

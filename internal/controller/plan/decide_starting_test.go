@@ -20,18 +20,18 @@ var startingTable = map[string]decision{
 	},
 	"no quota for the Pod": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedQuota)},
-		want:  waitsToStart(RulePodMissing, "QuotaExceeded", refusedRetry),
+		want:  waitsToStart(RulePodMissing, "QuotaExceeded", RefusedRetry),
 	},
 	"no admission for the Pod": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedPolicy)},
-		want:  waitsToStart(RulePodMissing, "PodRefused", refusedRetry),
+		want:  waitsToStart(RulePodMissing, "PodRefused", RefusedRetry),
 	},
 	"a refused Pod is not tried beyond the start timeout": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedPolicy), startSeconds(63)},
 		want:  waitsToStart(RulePodMissing, "PodRefused", 3*time.Second),
 	},
 	"the Pod starts":           {given: []func(*Snapshot){granted}, want: waitsToStart(RuleStarting, "PodStarting", left)},
-	"the worker runs, briefly": {given: []func(*Snapshot){granted, podRuns, runsFor(5 * time.Second)}, want: waitsToStart(RuleStarting, "PodStarting", agentPatience)},
+	"the worker runs, briefly": {given: []func(*Snapshot){granted, podRuns, runsFor(5 * time.Second)}, want: waitsToStart(RuleStarting, "PodStarting", agentPatience-5*time.Second)},
 	"the worker runs, and its agent is not heard": {
 		given: []func(*Snapshot){granted, podRuns, runsFor(15 * time.Second)},
 		want:  waitsToStart(RuleStarting, "AgentUnreachable", left),

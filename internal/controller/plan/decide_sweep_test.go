@@ -31,7 +31,7 @@ var sweepTable = map[string]decision{
 		want:  waits("", time.Second, false),
 	},
 	"a worker may end by itself for a while": {
-		given: []func(*Snapshot){over, onTask(func(t *v1alpha1.LeasedTask) { t.Status.NextAttemptTime.Time = now.Add(time.Hour) })},
+		given: []func(*Snapshot){over, onTask(func(t *v1alpha1.LeasedTask) { t.Status.NextAttemptTime.Time = now.Add(time.Minute) })},
 		want:  waits("", 20*time.Second, false),
 	},
 	"a straggler gets a deadline, counted from its start": {

@@ -29,6 +29,8 @@ const (
 	ReasonPodFailed = "PodFailed"
 	// ReasonStartFailed: a container ended before the worker claimed.
 	ReasonStartFailed = "StartFailed"
+	// ReasonClaimRefused: the agent started and could not claim: a foreign claim, or no right to its Lease.
+	ReasonClaimRefused = "ClaimRefused"
 	// ReasonPodNameTaken: another object has the attempt's Pod name.
 	ReasonPodNameTaken = "PodNameTaken"
 	// ReasonRevoked: the term was revoked before any claim.

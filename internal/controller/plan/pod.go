@@ -49,12 +49,13 @@ func PodName(task string, attempt int32, suffix string) string {
 // Pod renders the Pod of the attempt that the task's status records.
 func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
 	template := task.Spec.Template.DeepCopy()
-	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod := &corev1.Pod{Spec: template.Spec}
 	pod.ObjectMeta = metav1.ObjectMeta{
 		Namespace:       task.Namespace,
 		Name:            task.Status.Holder.PodName,
 		Labels:          with(template.Labels, v1alpha1.TaskLabel, string(task.UID)),
 		Annotations:     with(template.Annotations, v1alpha1.TaskNameAnnotation, task.Name),
+		Finalizers:      template.Finalizers,
 		OwnerReferences: []metav1.OwnerReference{OwnerOf(task)},
 	}
 	pod.Annotations[v1alpha1.AttemptAnnotation] = fmt.Sprint(task.Status.Attempt)

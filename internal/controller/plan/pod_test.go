@@ -59,7 +59,7 @@ func fullTask() *v1alpha1.LeasedTask {
 	task.Spec.WorkerContainer = "main"
 	task.Spec.StopGraceSeconds = 20
 	task.Spec.Template.ObjectMeta = metav1.ObjectMeta{
-		Name: "ignored", GenerateName: "ignored-", Finalizers: []string{"example.com/ignored"},
+		Name: "ignored", GenerateName: "ignored-", Finalizers: []string{"example.com/kept"},
 		Labels:      map[string]string{"app": "report", v1alpha1.TaskLabel: "forged"},
 		Annotations: map[string]string{"note": "kept", v1alpha1.TokenAnnotation: "forged"},
 	}

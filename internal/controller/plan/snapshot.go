@@ -23,6 +23,8 @@ type Snapshot struct {
 	// NodeLost names why the holder's node counts as lost; empty: it does not, or nobody asked. Looked up for a live
 	// decision on an expired term only. It classifies, it decides nothing.
 	NodeLost string
+	// Revision is the API server's latest revision as the read of the Pods was answered. Used by a live decision only.
+	Revision string
 	// Live is true if task, term and Pods were read from the API server for this decision.
 	Live bool
 
@@ -49,6 +51,8 @@ const (
 	RefusedQuota RefusalKind = "Quota"
 	// RefusedPolicy: an admission plugin does not take the Pod, PodSecurity say; the namespace may be changed.
 	RefusedPolicy RefusalKind = "Policy"
+	// RefusedError: the API server, or a webhook, failed; waiting may help.
+	RefusedError RefusalKind = "Error"
 	// RefusedInvalid: the template makes no valid Pod; it never will.
 	RefusedInvalid RefusalKind = "Invalid"
 	// RefusedTaken: a Pod of that name exists and is not this attempt's.
@@ -59,6 +63,23 @@ const (
 type PodRefusal struct {
 	Kind    RefusalKind
 	Message string
+}
+
+// IsLossOpen reports whether the decision may be about a worker that was lost, so that it helps to know of its node.
+func (s *Snapshot) IsLossOpen() bool {
+	if !isOpen(s) || s.Term == nil || s.Term.Claim == nil {
+		return false
+	}
+	verdict, _ := fencing.Judge(s.Term, s.Since, s.Now)
+	return verdict == fencing.VerdictExpired || verdict == fencing.VerdictRevoked
+}
+
+// HolderNode is the node of the holder's Pod, by the Pod's own account: what a claim says, its worker wrote.
+func (s *Snapshot) HolderNode() string {
+	if pod := s.holderPod(); pod != nil {
+		return pod.Spec.NodeName
+	}
+	return ""
 }
 
 // status is a copy of the task's status to build the next one from.

@@ -54,6 +54,7 @@ func granted(s *Snapshot) {
 		Holder: v1alpha1.Holder{PodName: holder}, LeaseName: "lh-1", LeaseUID: "lease-1"}
 	s.Term = &fencing.Term{Name: "lh-1", UID: "lease-1", ResourceVersion: "77", Task: "uid-1", Holder: holder, Attempt: 1,
 		Duration: 30 * time.Second, GrantTime: now.Add(-time.Minute)}
+	s.Since = s.Term.GrantTime
 	s.Pods = []*corev1.Pod{podOf(s, 1)}
 }
 

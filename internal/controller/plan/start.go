@@ -9,11 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
 const (
-	// refusedRetry is the pause before a refused Pod is tried again.
-	refusedRetry = 10 * time.Second
+	// RefusedRetry is the pause before a refused Pod is tried again.
+	RefusedRetry = 10 * time.Second
 	// agentPatience is how long a started worker container may take to claim before that is called unreachable.
 	agentPatience = 15 * time.Second
 )
@@ -78,6 +79,11 @@ func (s *Snapshot) podEndedUnclaimed(pod *corev1.Pod) (end, bool) {
 	if died == nil && !isPodFinished(pod) {
 		return end{}, false
 	}
+	if died != nil {
+		if report, ok := fencing.ParseReport(died.Message); ok && report.Delivery == fencing.DeliveryNone {
+			return disruption(v1alpha1.EvidencePod, ReasonClaimRefused, "the agent could not claim the term: %s", report.Message).withExitCode(died.ExitCode), true
+		}
+	}
 	for _, c := range containerStatuses(pod) { // init containers first: the first that failed is the cause
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
 			return failure(v1alpha1.EvidencePod, ReasonStartFailed, "container %s ended with exit code %d before the worker claimed: %s %s",
@@ -93,10 +99,11 @@ func (s *Snapshot) isOwn(pod *corev1.Pod) bool {
 	return owner != nil && owner.UID == s.Task.UID && pod.Annotations[v1alpha1.TokenAnnotation] == fmt.Sprint(s.Task.Status.FencingToken)
 }
 
-// startDeadline is when an unclaimed attempt is given up. A Lease that lost its acquireTime counts from when it was seen.
+// startDeadline is when an unclaimed attempt is given up. The grant may have been timed by another replica's clock, so it counts
+// from when this process saw it, if that is later.
 func (s *Snapshot) startDeadline() time.Time {
 	granted := s.Term.GrantTime
-	if granted.IsZero() {
+	if s.Since.After(granted) {
 		granted = s.Since
 	}
 	return granted.Add(s.Task.Spec.StartTimeout())
@@ -110,7 +117,7 @@ func podMissing(s *Snapshot) (Plan, bool) {
 		return Plan{CreatePod: true}, true
 	}
 	p := s.write(s.status(), s.startingCause(nil))
-	p.Requeue = min(refusedRetry, s.startDeadline().Sub(s.Now))
+	p.Requeue = min(RefusedRetry, s.startDeadline().Sub(s.Now))
 	return p, true
 }
 
@@ -119,7 +126,7 @@ func starting(s *Snapshot) (Plan, bool) {
 	p := s.write(s.status(), s.startingCause(pod))
 	p.Requeue = s.startDeadline().Sub(s.Now)
 	if since := workerRunningSince(s.Task, pod); !since.IsZero() && s.Now.Sub(since) < agentPatience {
-		p.Requeue = min(p.Requeue, agentPatience)
+		p.Requeue = min(p.Requeue, agentPatience-s.Now.Sub(since))
 	}
 	return p, true
 }

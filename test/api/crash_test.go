@@ -1,0 +1,247 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/test/cluster"
+)
+
+// TestTheOperatorMayDieAfterEveryWrite plays one task to its end again and again, and lets the operator die after its first
+// write, after its second, and so on; another one then takes over. The end must be the same each time, with one Pod an
+// attempt. The task fails once, loses a worker once, and then succeeds, so that every kind of write but the dead letter's is
+// in it; a second story ends dead-lettered.
+func TestTheOperatorMayDieAfterEveryWrite(t *testing.T) {
+	stories := map[string]struct {
+		play func(*mortal)
+		want ending
+	}{
+		"fails, is lost, succeeds": {play: func(m *mortal) {
+			m.claimed(1).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
+			m.claimed(2).vanishes()
+			m.claimed(3).submits(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted, Result: new("42")})
+		}, want: ending{Phase: v1alpha1.PhaseCompleted, Failures: 2, Attempts: 3, Pods: 3, Reasons: []string{"NonZeroExit", "WorkerVanished", "Completed"}}},
+		"falls silent, fails, is given up": {play: func(m *mortal) {
+			m.claimed(1).fallsSilent()
+			m.claimed(2).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
+			m.claimed(3).vanishes()
+		}, want: ending{Phase: v1alpha1.PhaseDeadLettered, Failures: 3, Attempts: 3, Pods: 3, Reasons: []string{"LeaseExpired", "NonZeroExit", "WorkerVanished"}}},
+	}
+	for name, story := range stories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for after := 0; ; after++ {
+				m := newMortal(t, after)
+				story.play(m)
+				if diff := cmp.Diff(story.want, m.ending()); diff != "" {
+					t.Errorf("dead after write %d (%s): -want +got:\n%s", after, m.lastWords, diff)
+				}
+				if !m.hasDied {
+					t.Logf("%d writes, a death after each", after)
+					return
+				}
+			}
+		})
+	}
+}
+
+// ending is what must not depend on when the operator died.
+type ending struct {
+	Phase    v1alpha1.Phase
+	Failures int32
+	Attempts int32
+	Pods     int
+	Reasons  []string
+}
+
+// mortal is an operator that dies after a number of writes and is born again, once. It is driven by hand, on a clock of
+// its own; the running operator of these tests does not look at its task.
+type mortal struct {
+	*scene
+	task   *v1alpha1.LeasedTask
+	clock  *clocktesting.FakeClock
+	reader client.Reader
+
+	operator  *controller.Reconciler
+	sight     *controller.Sight
+	left      int // writes until death
+	isDead    bool
+	hasDied   bool
+	lastWords string
+}
+
+var errDead = errors.New("the operator is dead")
+
+func newMortal(t *testing.T, writes int) *mortal {
+	t.Helper()
+	s := set(t, nil)
+	m := &mortal{scene: s, clock: clocktesting.NewFakeClock(time.Now()), left: writes}
+	m.reader = m.startCache()
+	m.task = s.start("mortal", func(task *v1alpha1.LeasedTask) {
+		task.Labels = map[string]string{handDriven: "true"}
+		task.Spec.Retry = v1alpha1.RetrySpec{MaxAttempts: 3, Backoff: v1alpha1.BackoffSpec{MaxSeconds: 1}}
+	})
+	m.beBorn()
+	return m
+}
+
+// startCache is a cache as the operator has it, of this namespace alone. It outlives the operator's deaths.
+func (m *mortal) startCache() client.Reader {
+	options := controller.CacheOptions()
+	options.Scheme, options.DefaultNamespaces = admin.Scheme(), map[string]cache.Config{m.namespace: {}}
+	informers, err := cache.New(config, options)
+	m.ok(err)
+	m.ok(controller.IndexPods(m.Context(), informers))
+	go func() { _ = informers.Start(m.Context()) }()
+	m.must(informers.WaitForCacheSync(m.Context()), "the cache does not sync")
+	return informers
+}
+
+func (m *mortal) beBorn() {
+	m.isDead = false
+	under, err := client.NewWithWatch(config, client.Options{Scheme: admin.Scheme(), Cache: &client.CacheOptions{Reader: m.reader}})
+	m.ok(err)
+	m.sight = controller.NewSight()
+	m.operator = &controller.Reconciler{
+		Client: interceptor.NewClient(under, m.fate()), Live: admin, Clock: m.clock, Events: events.NewFakeRecorder(1000),
+		Observer: controller.NewObserver(m.clock, m.sight),
+		Epoch:    &controller.ConfigMapEpoch{Live: admin, Name: epoch},
+		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
+		Random:   controller.NewRandom(),
+	}
+}
+
+// fate lets the operator's last write through, and nothing after it.
+func (m *mortal) fate() interceptor.Funcs {
+	write := func(what string, o client.Object, do func() error) error {
+		if m.isDead {
+			return errDead
+		}
+		err := do()
+		if m.hasDied {
+			return err // the second operator lives
+		}
+		if m.left--; m.left <= 0 {
+			m.isDead, m.hasDied, m.lastWords = true, true, fmt.Sprintf("%s %T", what, o)
+			return errors.Join(err, errDead)
+		}
+		return err
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return write("create", o, func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return write("update", o, func() error { return c.Update(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return write("patch", o, func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return write("delete", o, func() error { return c.Delete(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return write("patch "+sub, o, func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+	}
+}
+
+// until makes passes, and lets time pass, until the task is as wanted. A dead operator is followed by another one.
+func (m *mortal) until(what string, is func(*v1alpha1.LeasedTask) bool) {
+	m.Helper()
+	for range 400 {
+		m.sight.Answered(m.clock.Now())
+		_, err := m.operator.Reconcile(m.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(m.task)})
+		if m.isDead {
+			m.beBorn()
+		} else if err != nil {
+			m.Logf("a pass failed, as one may on a cache that lags: %v", err)
+		}
+		m.ok(admin.Get(m.Context(), client.ObjectKeyFromObject(m.task), m.task))
+		if is(m.task) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // for the cache
+		m.clock.Step(250 * time.Millisecond)
+	}
+	m.Fatalf("dead after write (%s): the task is not %s: %s", m.lastWords, what, cluster.Describe(m.task))
+}
+
+// claimed waits for an attempt, and claims it as its agent.
+func (m *mortal) claimed(attempt int32) *mortalAgent {
+	m.Helper()
+	m.until(fmt.Sprintf("in attempt %d, with a Pod", attempt), func(task *v1alpha1.LeasedTask) bool {
+		return in(v1alpha1.PhaseClaimed, attempt)(task) &&
+			admin.Get(m.Context(), client.ObjectKey{Namespace: m.namespace, Name: task.Status.Holder.PodName}, &corev1.Pod{}) == nil
+	})
+	a := &mortalAgent{agent: m.agentOf(m.task), m: m}
+	m.ok(a.claimTerm())
+	m.until("running", in(v1alpha1.PhaseRunning, attempt))
+	return a
+}
+
+type mortalAgent struct {
+	*agent
+	m *mortal
+}
+
+func (a *mortalAgent) submits(sub fencing.Submission) {
+	a.Helper()
+	a.ok(a.submit(sub))
+	a.m.untilAttemptIsOver()
+}
+
+// vanishes is the worker container's end without a submission, as a kubelet reports it.
+func (a *mortalAgent) vanishes() {
+	a.Helper()
+	pod := a.untilPod(a.m.task)
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: 137, Reason: "Error", ContainerID: "containerd://1", StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}}
+	a.ok(admin.Status().Update(a.Context(), pod))
+	a.m.untilAttemptIsOver()
+}
+
+// fallsSilent is a worker that renews no more.
+func (a *mortalAgent) fallsSilent() { a.m.untilAttemptIsOver() }
+
+func (m *mortal) untilAttemptIsOver() {
+	m.Helper()
+	attempt := m.task.Status.Attempt
+	m.until(fmt.Sprintf("done with attempt %d", attempt), func(task *v1alpha1.LeasedTask) bool {
+		return task.Status.Phase.IsFinished() || task.Status.Phase == v1alpha1.PhaseAvailable || task.Status.Attempt > attempt
+	})
+}
+
+func (m *mortal) ending() ending {
+	pods := &corev1.PodList{}
+	m.ok(admin.List(m.Context(), pods, client.InNamespace(m.namespace)))
+	e := ending{Phase: m.task.Status.Phase, Failures: m.task.Status.Failures, Attempts: m.task.Status.Attempt, Pods: len(pods.Items)}
+	for _, h := range m.task.Status.History {
+		e.Reasons = append(e.Reasons, h.Reason)
+	}
+	tokens := []int64{}
+	for _, h := range m.task.Status.History {
+		tokens = append(tokens, h.FencingToken)
+	}
+	m.must(slices.IsSorted(tokens) && len(slices.Compact(tokens)) == len(m.task.Status.History), "tokens do not rise: %v", tokens)
+	return e
+}
