@@ -122,8 +122,8 @@ func TestAPodForceDeletedIsReplacedOnceItsLeaseHasRunOut(t *testing.T) {
 
 func TestAFrozenWorkerIsReplacedAndItsLateSubmissionIsRefusedAndOnRecord(t *testing.T) {
 	s := tell(t, sideBySide)
-	// The first attempt succeeds as soon as it is thawed: the most dangerous late submission.
-	task := s.start("frozen", `[ "$LEASEHOLD_ATTEMPT" = 1 ] && sleep 4; echo "attempt $LEASEHOLD_ATTEMPT" > "$LEASEHOLD_RESULT_FILE"`)
+	// The first attempt is done, and succeeds, as soon as it is thawed: the most dangerous late submission.
+	task := s.start("frozen", `[ "$LEASEHOLD_ATTEMPT" = 1 ] && sleep 15; echo "attempt $LEASEHOLD_ATTEMPT" > "$LEASEHOLD_RESULT_FILE"`)
 	s.untilRunning(task, 1)
 	token, pod := task.Status.FencingToken, task.Status.Holder.PodName
 	s.local("freeze", pod, "-n", s.namespace)
