@@ -62,9 +62,8 @@ fmt: ## Format the Go code
 	$(LINT) fmt
 
 .PHONY: lint
-lint: ## gofmt, go vet, golangci-lint with the import law and the Kubernetes API linter
+lint: ## golangci-lint: formatting, govet, the import law, the Kubernetes API linter
 	$(LINT) run ./...
-	go vet ./...
 	bash -n hack/tools/tool .ci/run
 
 .PHONY: manifests
