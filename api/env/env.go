@@ -15,13 +15,14 @@ const (
 
 // Variables of the agent. They begin with AgentPrefix and are not passed on to the child.
 const (
-	AgentPrefix          = "LEASEHOLD_AGENT_"
-	AgentLease           = AgentPrefix + "LEASE"
-	AgentDurationSeconds = AgentPrefix + "LEASE_DURATION_SECONDS"
-	AgentPodName         = AgentPrefix + "POD_NAME"
-	AgentPodUID          = AgentPrefix + "POD_UID"
-	AgentNodeName        = AgentPrefix + "NODE_NAME"
-	AgentStopGrace       = AgentPrefix + "STOP_GRACE_SECONDS"
+	AgentPrefix           = "LEASEHOLD_AGENT_"
+	AgentLease            = AgentPrefix + "LEASE"
+	AgentDurationSeconds  = AgentPrefix + "LEASE_DURATION_SECONDS"
+	AgentPodName          = AgentPrefix + "POD_NAME"
+	AgentPodUID           = AgentPrefix + "POD_UID"
+	AgentNodeName         = AgentPrefix + "NODE_NAME"
+	AgentStopGrace        = AgentPrefix + "STOP_GRACE_SECONDS"
+	AgentOnRenewalFailure = AgentPrefix + "ON_RENEWAL_FAILURE" // Fence or Continue
 )
 
 // Files and directories in the worker container.

@@ -27,6 +27,11 @@ func (s *LeasedTaskSpec) LeaseDuration() time.Duration {
 	return seconds(s.Lease.DurationSeconds, DefaultLeaseDurationSeconds)
 }
 
+// OnRenewalFailure is what a worker does that cannot renew.
+func (s *LeasedTaskSpec) OnRenewalFailure() RenewalFailurePolicy {
+	return cmp.Or(s.Lease.OnRenewalFailure, RenewalFailureFence)
+}
+
 // StartTimeout bounds the time from grant to claim.
 func (s *LeasedTaskSpec) StartTimeout() time.Duration {
 	return seconds(s.Timeouts.StartSeconds, DefaultStartSeconds)

@@ -129,7 +129,27 @@ type LeaseSpec struct {
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=3600
 	DurationSeconds int32 `json:"durationSeconds,omitempty"`
+
+	// onRenewalFailure says what a worker does that cannot renew its lease in time. Fence: it ends its process tree before
+	// D has passed, and attempts do not overlap; the lost attempt is a disruption. Continue: it works on and keeps trying,
+	// through an outage of the API server say, until it is told that its term was revoked; after a partition it may
+	// therefore run beside its successor, and only the check of the fencing token at the store tells them apart. Choose
+	// Continue only if every effect of the worker is guarded by its token. Default Fence.
+	// +optional
+	OnRenewalFailure RenewalFailurePolicy `json:"onRenewalFailure,omitempty"`
 }
+
+// RenewalFailurePolicy says what a worker does that cannot renew its lease in time.
+//
+// +kubebuilder:validation:Enum=Fence;Continue
+type RenewalFailurePolicy string
+
+const (
+	// RenewalFailureFence ends the worker's processes before anybody may take it for dead.
+	RenewalFailureFence RenewalFailurePolicy = "Fence"
+	// RenewalFailureContinue lets the worker run until it is told that its term was revoked.
+	RenewalFailureContinue RenewalFailurePolicy = "Continue"
+)
 
 // TimeoutsSpec bounds waiting and running.
 //

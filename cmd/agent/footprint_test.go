@@ -64,7 +64,11 @@ func footprint(t *testing.T) figures {
 	mustNot(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts))
 	forked := time.Now()
 	c.start(t)
-	<-renewed
+	select {
+	case <-renewed:
+	case <-time.After(time.Minute):
+		t.Fatalf("the agent has not renewed within a minute: %s", c.stderr.String())
+	}
 	time.Sleep(200 * time.Millisecond) // until its answer was handled
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
 	mustNot(t, err)

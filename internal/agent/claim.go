@@ -4,6 +4,8 @@ import (
 	"context"
 	"syscall"
 	"time"
+
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // claimPause is the first pause between two tries to claim; it doubles up to the request timeout.
@@ -12,43 +14,43 @@ const claimPause = 100 * time.Millisecond
 // claim repeats the claim until it is known who holds the term, and returns the trust in it, or nil. stopped says that the
 // Pod was told to stop meanwhile. It then goes on only while a claim may stand whose answer was lost: such a term must be
 // ended by a submission, or it is waited for until it expires.
-func (a *Agent) claim(ctx context.Context) (held *trust, stopped bool) {
-	c := claimant{form: claimFirst}
-	held = &trust{timing: a.Config.Timing}
+func (a *Agent) claim(ctx context.Context) (held *holder.Trust, stopped bool) {
+	c := holder.NewClaimant()
+	held = new(holder.NewTrust(a.Config.Timing, a.Config.OnRenewalFailure))
 	for pause := claimPause; ; pause = min(2*pause, a.Config.Timing.RequestTimeout) {
 		start := a.Clock.Boot()
-		form := c.form
+		form := c.Form()
 		reply := a.sendClaim(ctx, form)
 		stopped = a.drainSignals() || stopped
-		switch now := a.Clock.Boot(); c.hear(reply, now) {
-		case claimHeld:
-			held.succeed(start, a.Jitter())
+		switch now := a.Clock.Boot(); c.Hear(reply.Answer, reply.IsDenied(), now) {
+		case holder.ClaimHeld:
+			held.Succeed(start, a.Jitter())
 			a.Log.Info("Claimed", "lease", a.Config.Lease, "token", a.Config.Token)
 			return held, stopped
-		case claimLost:
+		case holder.ClaimLost:
 			a.Log.Error("Claim refused", "form", form, "status", reply.Code)
 			return nil, stopped
-		case claimOpen:
+		case holder.ClaimOpen:
 			a.Log.Warn("Claim not settled", "form", form, "answer", reply.Answer, "detail", reply.Detail)
-			stopped = a.waitUntil(ctx, start.Add(spread(pause, 0.5, a.Jitter())), stopped) || stopped
-			if ctx.Err() != nil || (stopped && !c.lost) {
+			stopped = a.waitUntil(ctx, start.Add(holder.Spread(pause, 0.5, a.Jitter())), stopped) || stopped
+			if ctx.Err() != nil || (stopped && !c.MayStand()) {
 				return nil, stopped
 			}
 		}
 	}
 }
 
-func (a *Agent) sendClaim(ctx context.Context, form claimForm) Reply {
+func (a *Agent) sendClaim(ctx context.Context, form holder.ClaimForm) Reply {
 	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
 	defer cancel()
-	if form == claimRepeat {
+	if form == holder.ClaimRepeat {
 		return a.Mailbox.Renew(ctx, a.Clock.Wall())
 	}
 	return a.Mailbox.Claim(ctx, a.Clock.Wall())
 }
 
 // waitUntil waits for a time, and reports whether a stop came first. With ignore, a stop does not end the wait.
-func (a *Agent) waitUntil(ctx context.Context, at Boot, ignore bool) bool {
+func (a *Agent) waitUntil(ctx context.Context, at holder.Boot, ignore bool) bool {
 	for a.Clock.Boot() < at {
 		a.Alarm.Set(at)
 		select {

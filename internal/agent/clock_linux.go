@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // SystemClock reads CLOCK_BOOTTIME, and the given function for the wall clock.
 type SystemClock func() time.Time
 
 // Boot implements [Clock].
-func (SystemClock) Boot() Boot {
+func (SystemClock) Boot() holder.Boot {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic(fmt.Sprintf("CLOCK_BOOTTIME cannot be read: %v", err)) // no kernel that runs Kubernetes lacks it
 	}
-	return Boot(ts.Nano())
+	return holder.Boot(ts.Nano())
 }
 
 // Wall implements [Clock].
@@ -55,9 +57,9 @@ func (a *TimerAlarm) watch() {
 }
 
 // Set implements [Alarm].
-func (a *TimerAlarm) Set(at Boot) {
+func (a *TimerAlarm) Set(at holder.Boot) {
 	spec := unix.ItimerSpec{}
-	if at != never {
+	if at != holder.Never {
 		spec.Value = unix.NsecToTimespec(max(int64(at), 1)) // 0 would switch the alarm off
 	}
 	if err := unix.TimerfdSettime(a.conn, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold-io/leasehold/api/env"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // Config is what one agent process is told about its attempt.
@@ -25,6 +26,8 @@ type Config struct {
 	Token     fencing.Token
 	Timing    fencing.Timing
 	StopGrace time.Duration
+	// OnRenewalFailure is what to do when the term cannot be renewed.
+	OnRenewalFailure holder.OnRenewalFailure
 
 	TokenPath      string
 	CAPath         string
@@ -33,12 +36,9 @@ type Config struct {
 	CgroupRoot     string
 }
 
-// maxNodeBytes bounds the node's name inside the claim, which the admission policy bounds to 256 bytes. It is for people.
-const maxNodeBytes = 128
-
 // Claim names this process. nonce is random and new for every process.
 func (c Config) Claim(nonce string) fencing.Claim {
-	return fencing.Claim{Nonce: nonce, Node: fencing.Truncate(c.NodeName, maxNodeBytes), PodUID: c.PodUID}
+	return holder.ClaimOf(nonce, c.NodeName, c.PodUID)
 }
 
 func (c Config) leaseURL() string {
@@ -67,20 +67,26 @@ func ConfigFrom(getenv func(string) string) (Config, error) {
 		return value
 	}
 	cfg := Config{
-		Server:         net.JoinHostPort(text("KUBERNETES_SERVICE_HOST"), text("KUBERNETES_SERVICE_PORT")),
-		Namespace:      text(env.Namespace),
-		Lease:          text(env.AgentLease),
-		PodName:        text(env.AgentPodName),
-		PodUID:         text(env.AgentPodUID),
-		NodeName:       text(env.AgentNodeName),
-		Token:          fencing.Token(number(env.FencingToken, 1)),
-		Timing:         fencing.TimingFor(seconds(number(env.AgentDurationSeconds, 1))),
-		StopGrace:      seconds(number(env.AgentStopGrace, 0)),
-		TokenPath:      env.TokenPath,
-		CAPath:         env.CAPath,
-		ResultPath:     env.ResultPath,
-		TerminationLog: env.TerminationLog,
-		CgroupRoot:     "/sys/fs/cgroup",
+		Server:           net.JoinHostPort(text("KUBERNETES_SERVICE_HOST"), text("KUBERNETES_SERVICE_PORT")),
+		Namespace:        text(env.Namespace),
+		Lease:            text(env.AgentLease),
+		PodName:          text(env.AgentPodName),
+		PodUID:           text(env.AgentPodUID),
+		NodeName:         text(env.AgentNodeName),
+		Token:            fencing.Token(number(env.FencingToken, 1)),
+		Timing:           fencing.TimingFor(seconds(number(env.AgentDurationSeconds, 1))),
+		StopGrace:        seconds(number(env.AgentStopGrace, 0)),
+		OnRenewalFailure: holder.OnRenewalFailure(text(env.AgentOnRenewalFailure)),
+		TokenPath:        env.TokenPath,
+		CAPath:           env.CAPath,
+		ResultPath:       env.ResultPath,
+		TerminationLog:   env.TerminationLog,
+		CgroupRoot:       "/sys/fs/cgroup",
+	}
+	switch cfg.OnRenewalFailure {
+	case holder.Fence, holder.Continue, "": // the last is reported already
+	default:
+		errs = append(errs, fmt.Errorf("%s: %q is neither %s nor %s", env.AgentOnRenewalFailure, cfg.OnRenewalFailure, holder.Fence, holder.Continue))
 	}
 	return cfg, errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasehold-io/leasehold/api/env"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 func settings() map[string]string {
@@ -14,6 +15,7 @@ func settings() map[string]string {
 		"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443",
 		env.Namespace: "ns", env.FencingToken: "17592186044417", env.AgentLease: "lh-1", env.AgentPodName: "p", env.AgentPodUID: "u",
 		env.AgentNodeName: "n", env.AgentDurationSeconds: "30", env.AgentStopGrace: "40",
+		env.AgentOnRenewalFailure: "Continue",
 	}
 }
 
@@ -28,6 +30,7 @@ func TestConfigFrom(t *testing.T) {
 		"token zero":        {map[string]string{env.FencingToken: "0"}, env.FencingToken + ": 0 is below 1"},
 		"token no number":   {map[string]string{env.FencingToken: "1e3"}, env.FencingToken},
 		"duration negative": {map[string]string{env.AgentDurationSeconds: "-1"}, "below 1"},
+		"policy unknown":    {map[string]string{env.AgentOnRenewalFailure: "Pause"}, `"Pause" is neither Fence nor Continue`},
 		"no API server":     {map[string]string{"KUBERNETES_SERVICE_HOST": ""}, "KUBERNETES_SERVICE_HOST is not set"},
 	}
 	for name, tc := range tests {
@@ -40,12 +43,12 @@ func TestConfigFrom(t *testing.T) {
 			if (err != nil) != (tc.wantErr != "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Fatalf("error %v, want %q", err, tc.wantErr)
 			}
-			if err == nil && (got.Token != testToken || got.Timing != fencing.TimingFor(30*time.Second) || got.StopGrace != 40*time.Second) {
+			if err == nil && (got.Token != testToken || got.Timing != fencing.TimingFor(30*time.Second) || got.StopGrace != 40*time.Second || got.OnRenewalFailure != holder.Continue) {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
-	if _, err := ConfigFrom(func(string) string { return "" }); strings.Count(err.Error(), "is not set") != 10 {
+	if _, err := ConfigFrom(func(string) string { return "" }); strings.Count(err.Error(), "is not set") != 11 {
 		t.Errorf("everything that is wrong is named at once, once: %v", err)
 	}
 }

@@ -3,9 +3,9 @@
 //
 // # One attempt, in order
 //
-//	claim      one patch, repeated until it is known who holds the term ([claimant])     nothing runs yet
+//	claim      one patch, repeated until it is known who holds the term ([holder.Claimant])     nothing runs yet
 //	start      only after the claim, and only while it is fresh
-//	supervise  renew every p; forward signals; fence when trust ends or a renewal is refused ([attempt], [trust])
+//	supervise  renew every p; forward signals; fence when trust ends or a renewal is refused ([holder.Attempt], [holder.Trust])
 //	kill       everything the command has left, until nothing is left ([Tree])
 //	submit     the outcome ([ending]), until it is accepted or refused
 //	report     the termination message, before the submission (Unknown) and after it
@@ -15,14 +15,14 @@
 //
 // # Layout
 //
-// Decisions are pure and take time as an argument: trust.go (until when to believe), claimant.go (who holds the term),
-// attempt.go (when to kill), ending.go (what to submit). Everything that touches the world stands behind [Mailbox] (the
-// Lease), [Tree] (the processes), [Clock] and [Alarm]; the loops in claim.go, supervise.go and submit.go connect the two.
-// run.go is the place to start reading.
+// Decisions are pure and take time as an argument: package fencing/holder (until when to believe, who holds the term, when
+// to kill) and ending.go (what to submit). Everything that touches the world stands behind [Mailbox] (the Lease), [Tree]
+// (the processes), [Clock] and [Alarm]; the loops in claim.go, supervise.go and submit.go connect the two. run.go is the
+// place to start reading.
 //
 // # Time
 //
-// Trust is counted on CLOCK_BOOTTIME ([Boot]): a suspended machine must not stretch it, so timers come from a timerfd on
+// Trust is counted on CLOCK_BOOTTIME ([holder.Boot]): a suspended machine must not stretch it, so timers come from a timerfd on
 // that clock and not from the runtime, whose timers stand still during suspension. The wall clock is only written to
 // renewTime, for people.
 package agent

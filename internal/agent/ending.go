@@ -2,16 +2,10 @@ package agent
 
 import (
 	"fmt"
-	"syscall"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
-
-// Exit is how the command ended.
-type Exit struct {
-	Code   int            // exit code; 128 + n after signal n
-	Signal syscall.Signal // the signal that ended it; 0: it exited
-}
 
 // result is what the command left in its result file.
 type result struct {
@@ -24,11 +18,11 @@ type result struct {
 // ending is everything that decides an attempt's outcome, gathered after its process tree is dead.
 type ending struct {
 	Token   fencing.Token
-	Exit    *Exit  // nil: the command never ran
-	Start   error  // why it could not be started
-	Fenced  string // why the term was lost while the command ran, or before
-	Stopped bool   // the Pod was told to stop
-	OOM     bool   // the kernel killed a process of the container for memory
+	Exit    *holder.Exit // nil: the command never ran
+	Start   error        // why it could not be started
+	Fenced  string       // why the term was lost while the command ran, or before
+	Stopped bool         // the Pod was told to stop
+	OOM     bool         // the kernel killed a process of the container for memory
 	Result  result
 	Note    string // the command's own termination message
 }

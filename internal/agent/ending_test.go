@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 func TestSubmissionOf(t *testing.T) {
 	none := int32(-1)
-	exited := func(code int) *Exit { return &Exit{Code: code} }
-	killed := func(sig syscall.Signal) *Exit { return &Exit{Code: 128 + int(sig), Signal: sig} }
+	exited := func(code int) *holder.Exit { return &holder.Exit{Code: code} }
+	killed := func(sig syscall.Signal) *holder.Exit { return &holder.Exit{Code: 128 + int(sig), Signal: sig} }
 	written, large := result{Written: true, Content: "r"}, result{Written: true, Reason: fencing.ReasonResultTooLarge, Message: "m"}
 	tests := map[string]struct {
 		end    ending
@@ -39,10 +40,10 @@ func TestSubmissionOf(t *testing.T) {
 		"stopped, killed":                {ending{Exit: killed(9), Stopped: true}, fencing.Interrupted, fencing.ReasonTerminated, 137, false},
 		"stopped, OOM":                   {ending{Exit: killed(9), Stopped: true, OOM: true}, fencing.Interrupted, fencing.ReasonTerminated, 137, false},
 		"stopped before the start":       {ending{Stopped: true}, fencing.Interrupted, fencing.ReasonTerminated, none, false},
-		"fenced":                         {ending{Exit: killed(15), Fenced: whyUntrusted}, fencing.Fenced, fencing.ReasonRenewalFailed, 143, false},
-		"fenced, exit 0 and a result":    {ending{Exit: exited(0), Fenced: whyUntrusted, Result: written}, fencing.Fenced, fencing.ReasonRenewalFailed, 0, false},
-		"fenced and stopped":             {ending{Exit: exited(0), Fenced: whyRefused, Stopped: true, Result: written}, fencing.Fenced, fencing.ReasonRenewalFailed, 0, false},
-		"fenced before the start":        {ending{Fenced: whyUntrusted}, fencing.Fenced, fencing.ReasonRenewalFailed, none, false},
+		"fenced":                         {ending{Exit: killed(15), Fenced: holder.WhyUntrusted}, fencing.Fenced, fencing.ReasonRenewalFailed, 143, false},
+		"fenced, exit 0 and a result":    {ending{Exit: exited(0), Fenced: holder.WhyUntrusted, Result: written}, fencing.Fenced, fencing.ReasonRenewalFailed, 0, false},
+		"fenced and stopped":             {ending{Exit: exited(0), Fenced: holder.WhyRefused, Stopped: true, Result: written}, fencing.Fenced, fencing.ReasonRenewalFailed, 0, false},
+		"fenced before the start":        {ending{Fenced: holder.WhyUntrusted}, fencing.Fenced, fencing.ReasonRenewalFailed, none, false},
 		"not found":                      {ending{Start: fs.ErrNotExist}, fencing.Failed, fencing.ReasonCommandNotRunnable, 127, false},
 		"not executable":                 {ending{Start: errors.New("exec format error")}, fencing.Failed, fencing.ReasonCommandNotRunnable, 126, false},
 		"not found, and told to stop":    {ending{Start: fs.ErrNotExist, Stopped: true}, fencing.Failed, fencing.ReasonCommandNotRunnable, 127, false},

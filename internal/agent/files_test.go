@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 func TestReadResultIsSafe(t *testing.T) {
@@ -94,7 +95,7 @@ func TestTheKernelsAccountOfMemoryReachesTheSubmission(t *testing.T) {
 	must(t, os.WriteFile(counter, []byte("oom_kill 1\n"), 0o600)) // an init container's, or an earlier command's
 	f.tree.onStart = func(tree *fakeTree) {
 		must(t, os.WriteFile(counter, []byte("oom_kill 2\n"), 0o600))
-		tree.end(Exit{Code: 137, Signal: syscall.SIGKILL})
+		tree.end(holder.Exit{Code: 137, Signal: syscall.SIGKILL})
 	}
 	f.wantCode(f.run(), 137)
 	f.wantSubmitted(fencing.Failed, fencing.ReasonOOMKilled)

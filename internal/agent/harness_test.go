@@ -14,7 +14,10 @@ import (
 
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
+
+var wallEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
 	testToken = fencing.Token(1<<44 + 1)
@@ -84,7 +87,7 @@ type fakeTree struct {
 	onSignal func(*fakeTree, syscall.Signal)
 	onKill   func(*fakeTree, syscall.Signal)
 
-	exited chan Exit
+	exited chan holder.Exit
 	empty  chan struct{}
 	once   sync.Once
 }
@@ -115,11 +118,11 @@ func (f *fakeTree) Kill(sig syscall.Signal) {
 	}
 }
 
-func (f *fakeTree) Exited() <-chan Exit    { return f.exited }
-func (f *fakeTree) Empty() <-chan struct{} { return f.empty }
+func (f *fakeTree) Exited() <-chan holder.Exit { return f.exited }
+func (f *fakeTree) Empty() <-chan struct{}     { return f.empty }
 
 // end ends the command, and all that came from it.
-func (f *fakeTree) end(exit Exit) { f.once.Do(func() { f.exited <- exit; f.vanish() }) }
+func (f *fakeTree) end(exit holder.Exit) { f.once.Do(func() { f.exited <- exit; f.vanish() }) }
 
 func (f *fakeTree) vanish() { f.add("empty"); close(f.empty) }
 
@@ -127,7 +130,7 @@ func (f *fakeTree) vanish() { f.add("empty"); close(f.empty) }
 func dieOf(deadly syscall.Signal) func(*fakeTree, syscall.Signal) {
 	return func(f *fakeTree, sig syscall.Signal) {
 		if sig == deadly {
-			f.end(Exit{Code: 128 + int(sig), Signal: sig})
+			f.end(holder.Exit{Code: 128 + int(sig), Signal: sig})
 		}
 	}
 }
@@ -146,16 +149,11 @@ type fixture struct {
 func newFixture(t *testing.T, timing fencing.Timing, script func(agenttest.Request) agenttest.Action) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: t.TempDir(), signals: make(chan os.Signal, 4)}
-	f.srv = agenttest.New(agenttest.GrantedLease("lh-1", testPod, 30, 1), func(r agenttest.Request) agenttest.Action {
-		f.add(string(r.Kind))
-		if script == nil {
-			return agenttest.Serve
-		}
-		return script(r)
-	})
+	f.srv = agenttest.New(agenttest.GrantedLease("lh-1", testPod, 30, 1), nil)
+	f.script(script)
 	t.Cleanup(f.srv.Close)
-	f.tree = &fakeTree{journal: &f.journal, exited: make(chan Exit, 1), empty: make(chan struct{}),
-		onStart: func(tree *fakeTree) { tree.end(Exit{}) }, onKill: dieOf(syscall.SIGKILL)}
+	f.tree = &fakeTree{journal: &f.journal, exited: make(chan holder.Exit, 1), empty: make(chan struct{}),
+		onStart: func(tree *fakeTree) { tree.end(holder.Exit{}) }, onKill: dieOf(syscall.SIGKILL)}
 	cfg := testConfig(t, f.srv, f.dir, timing)
 	mailbox, err := NewLeaseMailbox(cfg, cfg.Claim("nonce-1"))
 	must(t, err)
@@ -167,12 +165,23 @@ func newFixture(t *testing.T, timing fencing.Timing, script func(agenttest.Reque
 	return f
 }
 
+// script replaces what decides about each request; nil serves all.
+func (f *fixture) script(script func(agenttest.Request) agenttest.Action) {
+	f.srv.Script(func(r agenttest.Request) agenttest.Action {
+		f.add(string(r.Kind))
+		if script == nil {
+			return agenttest.Serve
+		}
+		return script(r)
+	})
+}
+
 func testConfig(t *testing.T, srv *agenttest.Server, dir string, timing fencing.Timing) Config {
 	t.Helper()
 	ca, token, err := srv.WriteCredentials(dir, "secret-token")
 	must(t, err)
 	cfg := Config{Server: srv.HostPort(), Namespace: "default", Lease: "lh-1", PodName: testPod, PodUID: testUID, NodeName: "node-1",
-		Token: testToken, Timing: timing, StopGrace: 30 * time.Second, CAPath: ca, TokenPath: token,
+		Token: testToken, Timing: timing, StopGrace: 30 * time.Second, OnRenewalFailure: holder.Fence, CAPath: ca, TokenPath: token,
 		ResultPath: filepath.Join(dir, "result"), TerminationLog: filepath.Join(dir, "termination-log"), CgroupRoot: dir}
 	must(t, os.WriteFile(cfg.TerminationLog, nil, 0o600))
 	return cfg

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // Agent runs one attempt. All fields are required.
@@ -27,9 +28,9 @@ func (a *Agent) Run(ctx context.Context) int {
 	if held == nil {
 		return a.abandon(stopped)
 	}
-	attempt := newAttempt(*held, a.Config.StopGrace)
+	attempt := holder.NewAttempt(*held, a.Config.StopGrace)
 	if stopped {
-		attempt.stop(a.Clock.Boot())
+		attempt.Stop(a.Clock.Boot())
 	}
 	before := oomKills(a.Config.CgroupRoot)
 	if !a.supervise(ctx, attempt) {
@@ -56,26 +57,24 @@ func (a *Agent) abandon(stopped bool) int {
 
 // leaveToKernel ends a process whose tree outlives its last deadline. Only the end of process 1 kills what the agent
 // cannot, and a submission would claim that nothing runs any more.
-func (a *Agent) leaveToKernel(attempt *attempt) int {
+func (a *Agent) leaveToKernel(attempt *holder.Attempt) int {
 	a.report(fencing.Report{Token: a.Config.Token, Outcome: fencing.Fenced, Reason: fencing.ReasonRenewalFailed,
-		Delivery: fencing.DeliveryUnknown, Message: attempt.fenced + "; the processes could not be killed in time"})
+		Delivery: fencing.DeliveryUnknown, Message: attempt.Fenced() + "; the processes could not be killed in time"})
 	a.Log.Error("The process tree could not be killed in time")
 	return ExitTreeAlive
 }
 
 // gather collects what decides the outcome. The tree is dead: nothing changes any more.
-func (a *Agent) gather(attempt *attempt, oomBefore int) ending {
+func (a *Agent) gather(attempt *holder.Attempt, oomBefore int) ending {
 	end := ending{
 		Token:   a.Config.Token,
-		Exit:    attempt.exit,
-		Start:   attempt.startErr,
-		Stopped: attempt.stopped,
+		Exit:    attempt.Exit(),
+		Start:   attempt.StartError(),
+		Fenced:  attempt.LostWhileRunning(),
+		Stopped: attempt.IsStopped(),
 		OOM:     oomKills(a.Config.CgroupRoot) > oomBefore,
 	}
-	if attempt.afterFence {
-		end.Fenced = attempt.fenced
-	}
-	if attempt.exit != nil {
+	if attempt.Exit() != nil {
 		end.Result = readResult(a.Config.ResultPath)
 		end.Note = readNote(a.Config.TerminationLog)
 	}

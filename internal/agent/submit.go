@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
-// Pauses between two tries to submit double from the first to the second.
+// Pauses between two tries to submit double from the first to the second, or to the pause between renewals if that is
+// shorter: after an outage every held term gets one duration, and in it the agent must have spoken.
 const (
 	submitPause    = 250 * time.Millisecond
 	maxSubmitPause = 15 * time.Second
@@ -15,10 +17,11 @@ const (
 
 // submit gives the outcome to the API server until it is accepted or refused, and keeps the term meanwhile. The termination
 // message says Unknown first, so that it tells the outcome even if the agent is killed before it has an answer.
-func (a *Agent) submit(ctx context.Context, s *attempt, end ending) {
+func (a *Agent) submit(ctx context.Context, s *holder.Attempt, end ending) {
 	submission := end.submission()
 	a.report(reportOf(submission, fencing.DeliveryUnknown))
-	for pause := submitPause; ctx.Err() == nil; pause = min(2*pause, maxSubmitPause) {
+	longest := min(maxSubmitPause, a.Config.Timing.Renew)
+	for pause := submitPause; ctx.Err() == nil && s.KeepsSubmitting(a.Clock.Boot()); pause = min(2*pause, longest) {
 		start := a.Clock.Boot()
 		reply := a.sendSubmission(ctx, submission)
 		switch {
@@ -35,7 +38,7 @@ func (a *Agent) submit(ctx context.Context, s *attempt, end ending) {
 		}
 		a.Log.Warn("Submission not settled", "answer", reply.Answer, "detail", reply.Detail)
 		a.keep(ctx, s)
-		a.waitUntil(ctx, start.Add(spread(pause, 0.5, a.Jitter())), true)
+		a.waitUntil(ctx, start.Add(holder.Spread(pause, 0.5, a.Jitter())), true)
 	}
 }
 
@@ -51,16 +54,16 @@ func (a *Agent) sendSubmission(ctx context.Context, submission fencing.Submissio
 
 // keep renews the term if that is due. A refusal decides nothing here: it may be our own submission, whose answer was
 // lost, that ended the term.
-func (a *Agent) keep(ctx context.Context, s *attempt) {
-	if a.Clock.Boot() < s.trust.next {
+func (a *Agent) keep(ctx context.Context, s *holder.Attempt) {
+	if a.Clock.Boot() < s.Trust.Next() {
 		return
 	}
 	r := a.renew(ctx)
 	if r.reply.Answer == fencing.Accepted {
-		s.trust.succeed(r.start, a.Jitter())
+		s.Trust.Succeed(r.start, a.Jitter())
 		return
 	}
-	s.trust.fail(r.start, a.Jitter())
+	s.Trust.Fail(r.start, a.Jitter())
 }
 
 func (a *Agent) conclude(submission fencing.Submission, delivery fencing.Delivery, reply Reply) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // submitting scripts the answers to the first submissions; everything else is served.
@@ -45,7 +46,7 @@ func TestSubmitsFailureWithTheCommandsOwnMessage(t *testing.T) {
 	f := newFixture(t, patient, nil)
 	f.tree.onStart = func(tree *fakeTree) {
 		must(t, os.WriteFile(f.agent.Config.TerminationLog, []byte("disk full\n"), 0o600))
-		tree.end(Exit{Code: 3})
+		tree.end(holder.Exit{Code: 3})
 	}
 	f.writeResult("ignored: it failed")
 	f.wantCode(f.run(), 3)
@@ -104,7 +105,7 @@ type leapingAlarm struct {
 	clock *leapingClock
 }
 
-func (a leapingAlarm) Set(at Boot) { a.TimerAlarm.Set(at - Boot(a.clock.leap.Load())) }
+func (a leapingAlarm) Set(at holder.Boot) { a.TimerAlarm.Set(at - holder.Boot(a.clock.leap.Load())) }
 
 func TestARefusedSubmissionIsVisible(t *testing.T) {
 	t.Parallel()

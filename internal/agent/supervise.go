@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // rtmin3 is SIGRTMIN+3, which stops an init system; images that hold one name it as their stop signal.
@@ -23,13 +24,13 @@ func isStop(sig syscall.Signal) bool { return slices.Contains(stopSignals, sig) 
 
 // renewal is the answer to one renewal.
 type renewal struct {
-	start Boot
+	start holder.Boot
 	reply Reply
 }
 
 // supervise starts the command, keeps the term while it runs, and kills what it leaves. It returns true once nothing of the
 // tree is left, and false if that did not come about in time.
-func (a *Agent) supervise(ctx context.Context, s *attempt) bool {
+func (a *Agent) supervise(ctx context.Context, s *holder.Attempt) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a renewal under way is of no use to a submission
 	renewals := make(chan renewal, 1)
@@ -37,24 +38,24 @@ func (a *Agent) supervise(ctx context.Context, s *attempt) bool {
 	for {
 		now := a.Clock.Boot() // always first: whatever woke the loop, it may have slept far beyond that
 		a.act(s, now)
-		if s.hasNoTree() {
+		if s.HasNoTree() {
 			return true
 		}
-		if now >= s.deadAt || ctx.Err() != nil {
+		if s.IsLost(now) || ctx.Err() != nil {
 			return false
 		}
-		if s.renewDue(now) && !renewing {
+		if s.RenewDue(now) && !renewing {
 			renewing = true
 			go func() { renewals <- a.renew(ctx) }()
 		}
-		a.Alarm.Set(s.wake(renewing))
+		a.Alarm.Set(s.Wake(renewing))
 		select {
 		case r := <-renewals:
 			renewing = false
 			a.hear(s, r)
 		case exit := <-a.Tree.Exited():
 			a.Log.Info("Command ended", "exitCode", exit.Code, "signal", int(exit.Signal))
-			s.end(a.Clock.Boot(), exit)
+			s.End(a.Clock.Boot(), exit)
 		case <-a.emptied(s):
 			return true
 		case sig := <-a.Signals:
@@ -66,28 +67,29 @@ func (a *Agent) supervise(ctx context.Context, s *attempt) bool {
 }
 
 // act does what is due at now.
-func (a *Agent) act(s *attempt, now Boot) {
-	s.check(now)
-	if s.termDue() {
-		a.Log.Error("Fenced", "reason", s.fenced)
+func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
+	s.Check(now)
+	if s.TermDue() {
+		a.Log.Error("Fenced", "reason", s.Fenced())
 		a.Tree.Kill(syscall.SIGTERM)
 	}
-	if s.mayStart(now) {
-		s.started = true
-		if s.startErr = a.Tree.Start(); s.startErr != nil {
-			a.Log.Error("Command cannot be started", "error", s.startErr)
+	if s.MayStart(now) {
+		err := a.Tree.Start()
+		s.Started(err)
+		if err != nil {
+			a.Log.Error("Command cannot be started", "error", err)
 		} else {
 			a.Log.Info("Command started")
 		}
 	}
-	if s.killDue(now) {
+	if s.KillDue(now) {
 		a.Tree.Kill(syscall.SIGKILL)
 	}
 }
 
 // emptied is the tree's end. It is heard only after the command's own end, which comes first and decides the outcome.
-func (a *Agent) emptied(s *attempt) <-chan struct{} {
-	if s.exit == nil {
+func (a *Agent) emptied(s *holder.Attempt) <-chan struct{} {
+	if s.Exit() == nil {
 		return nil
 	}
 	return a.Tree.Empty()
@@ -101,17 +103,17 @@ func (a *Agent) renew(ctx context.Context) renewal {
 	return renewal{start: start, reply: a.Mailbox.Renew(ctx, a.Clock.Wall())}
 }
 
-func (a *Agent) hear(s *attempt, r renewal) {
+func (a *Agent) hear(s *holder.Attempt, r renewal) {
 	if r.reply.Answer != fencing.Accepted {
 		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
 	}
-	s.hear(r.reply.Answer, r.start, a.Clock.Boot(), a.Jitter())
+	s.Hear(r.reply.Answer, r.start, a.Clock.Boot(), a.Jitter())
 }
 
 // pass hands a signal on to the command, and begins a stop if it is one.
-func (a *Agent) pass(s *attempt, sig syscall.Signal) {
-	if isStop(sig) && !s.stopped {
-		s.stop(a.Clock.Boot())
+func (a *Agent) pass(s *holder.Attempt, sig syscall.Signal) {
+	if isStop(sig) && !s.IsStopped() {
+		s.Stop(a.Clock.Boot())
 		a.Log.Info("Told to stop", "signal", int(sig))
 	}
 	a.Tree.Signal(sig, isStop(sig))

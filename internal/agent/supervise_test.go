@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // newFailing is a fixture whose renewals meet the given actions once the command has started; the last one goes on for ever.
@@ -33,7 +34,7 @@ func after(hook func()) agenttest.Action { return agenttest.Action{Before: hook}
 func TestTwoLostRenewalsAreHarmless(t *testing.T) {
 	t.Parallel()
 	var f *fixture
-	last := after(func() { f.tree.end(Exit{}) })
+	last := after(func() { f.tree.end(holder.Exit{}) })
 	f = newFailing(t, eager, agenttest.Serve, agenttest.Serve, agenttest.Timeout, agenttest.Timeout, agenttest.Serve, last, agenttest.Serve)
 	f.wantCode(f.run(), 0)
 	f.wantNever("kill terminated")
@@ -59,7 +60,7 @@ func TestEveryRetryTakesANewConnection(t *testing.T) {
 					failed[r.Remote] = true
 					return failure
 				default:
-					return after(func() { f.tree.end(Exit{}) })
+					return after(func() { f.tree.end(holder.Exit{}) })
 				}
 			})
 			f.tree.onStart = nil
@@ -122,7 +123,7 @@ type leapingClock struct {
 	leap atomic.Int64
 }
 
-func (c *leapingClock) Boot() Boot { return c.SystemClock.Boot() + Boot(c.leap.Load()) }
+func (c *leapingClock) Boot() holder.Boot { return c.SystemClock.Boot() + holder.Boot(c.leap.Load()) }
 
 func TestWakingAfterTrustHasEnded(t *testing.T) {
 	t.Parallel()
@@ -178,7 +179,7 @@ func TestATreeThatCannotBeKilledIsLeftToTheKernel(t *testing.T) {
 func TestWhatTheCommandLeavesIsKilledFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, patient, nil)
-	f.tree.onStart = func(tree *fakeTree) { tree.exited <- Exit{} }
+	f.tree.onStart = func(tree *fakeTree) { tree.exited <- holder.Exit{} }
 	f.tree.onKill = func(tree *fakeTree, _ syscall.Signal) { tree.once.Do(tree.vanish) }
 	f.wantCode(f.run(), 0)
 	f.wantOrder("start", "kill killed", "empty", "Submit")
@@ -214,7 +215,7 @@ func TestOtherSignalsAreForwarded(t *testing.T) {
 	f.tree.onStart = func(*fakeTree) { f.signals <- syscall.SIGHUP; f.signals <- syscall.SIGUSR1 }
 	f.tree.onSignal = func(tree *fakeTree, sig syscall.Signal) {
 		if sig == syscall.SIGUSR1 {
-			tree.end(Exit{})
+			tree.end(holder.Exit{})
 		}
 	}
 	f.wantCode(f.run(), 0)
@@ -225,7 +226,7 @@ func TestOtherSignalsAreForwarded(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	exit := func(code int) func(*fakeTree, syscall.Signal) {
-		return func(tree *fakeTree, _ syscall.Signal) { tree.end(Exit{Code: code}) }
+		return func(tree *fakeTree, _ syscall.Signal) { tree.end(holder.Exit{Code: code}) }
 	}
 	tests := map[string]struct {
 		result   bool

@@ -1,6 +1,10 @@
 package agent
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
+)
 
 // Tree is the command and every process that came from it.
 type Tree interface {
@@ -12,7 +16,7 @@ type Tree interface {
 	// Kill sends a signal to every process of the tree.
 	Kill(sig syscall.Signal)
 	// Exited receives once, when the command has ended. What it left may live on.
-	Exited() <-chan Exit
+	Exited() <-chan holder.Exit
 	// Empty is closed when the command has ended and nothing that came from it is left.
 	Empty() <-chan struct{}
 }

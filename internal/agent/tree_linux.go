@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // ProcessTree is the process tree of one container, or, where the agent is not its first process, of the agent.
@@ -25,7 +27,7 @@ type ProcessTree struct {
 	mu     sync.Mutex // held while a child is reaped, so that no signal can go to a number that was given away
 	pid    int
 	alive  bool // the command has not been reaped
-	exited chan Exit
+	exited chan holder.Exit
 	empty  chan struct{}
 }
 
@@ -38,7 +40,7 @@ func NewProcessTree(argv, environ []string) (*ProcessTree, error) {
 		}
 	}
 	return &ProcessTree{argv: argv, env: environ, first: first,
-		exited: make(chan Exit, 1), empty: make(chan struct{})}, nil
+		exited: make(chan holder.Exit, 1), empty: make(chan struct{})}, nil
 }
 
 // Start implements [Tree].
@@ -106,11 +108,11 @@ func (t *ProcessTree) reap() bool {
 	}
 }
 
-func exitOf(status syscall.WaitStatus) Exit {
+func exitOf(status syscall.WaitStatus) holder.Exit {
 	if status.Signaled() {
-		return Exit{Code: 128 + int(status.Signal()), Signal: status.Signal()}
+		return holder.Exit{Code: 128 + int(status.Signal()), Signal: status.Signal()}
 	}
-	return Exit{Code: status.ExitStatus()}
+	return holder.Exit{Code: status.ExitStatus()}
 }
 
 // Signal implements [Tree].
@@ -140,7 +142,7 @@ func (t *ProcessTree) Kill(sig syscall.Signal) {
 }
 
 // Exited implements [Tree].
-func (t *ProcessTree) Exited() <-chan Exit { return t.exited }
+func (t *ProcessTree) Exited() <-chan holder.Exit { return t.exited }
 
 // Empty implements [Tree].
 func (t *ProcessTree) Empty() <-chan struct{} { return t.empty }

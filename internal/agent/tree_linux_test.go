@@ -14,8 +14,8 @@ import (
 // TestTheWholeTreeIsDeadBeforeAFencedAgentSubmits: children that ignore SIGTERM, and one that has left its session.
 func TestTheWholeTreeIsDeadBeforeAFencedAgentSubmits(t *testing.T) {
 	t.Parallel()
-	var f *fixture
-	f = newFixture(t, brisk, func(r agenttest.Request) agenttest.Action {
+	f := newFixture(t, brisk, nil)
+	f.script(func(r agenttest.Request) agenttest.Action {
 		switch {
 		case r.Kind == agenttest.Renew && f.exists("child") && f.exists("orphan"):
 			return agenttest.Timeout
@@ -51,8 +51,8 @@ func TestAFrozenAgentKillsAsItWakes(t *testing.T) {
 
 func TestWhatOutlivesTheCommandIsDeadBeforeTheSubmission(t *testing.T) {
 	t.Parallel()
-	var f *fixture
-	f = newFixture(t, patient, func(r agenttest.Request) agenttest.Action {
+	f := newFixture(t, patient, nil)
+	f.script(func(r agenttest.Request) agenttest.Action {
 		return f.atSubmit(func() {
 			if alive := f.lives("one", "two"); alive != nil {
 				t.Errorf("%v live while the agent submits", alive)
@@ -68,8 +68,8 @@ func TestWhatOutlivesTheCommandIsDeadBeforeTheSubmission(t *testing.T) {
 // TestAWrapperThatDiesOfTheStopLeavesItsWorkerTheGrace: the shell of a pipeline dies at once, its worker cleans up.
 func TestAWrapperThatDiesOfTheStopLeavesItsWorkerTheGrace(t *testing.T) {
 	t.Parallel()
-	var f *fixture
-	f = newFixture(t, patient, func(r agenttest.Request) agenttest.Action {
+	f := newFixture(t, patient, nil)
+	f.script(func(r agenttest.Request) agenttest.Action {
 		return f.atSubmit(func() {
 			if !f.exists("clean") {
 				t.Error("the worker was killed while it cleaned up")

@@ -1,6 +1,10 @@
 package fencing
 
-import "time"
+import (
+	"time"
+
+	"github.com/leasehold-io/leasehold/internal/fencing/bug"
+)
 
 // Verdict is the controller's judgement of a term. It is closed: a switch on it lists every value.
 type Verdict string
@@ -79,5 +83,8 @@ func Released(t *Term, terminated bool, since, now time.Time) (Release, time.Dur
 
 // remaining is what is left of one duration since the record was first seen as it is.
 func remaining(t *Term, since, now time.Time) time.Duration {
+	if bug.Is(bug.WorkerClockExpiry) {
+		since = t.RenewTime
+	}
 	return TimingFor(t.Duration).Duration - now.Sub(since)
 }

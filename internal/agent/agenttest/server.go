@@ -186,6 +186,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprint(w, result.body)
 }
 
+// Script replaces what decides about each request. A test whose agent is a process of its own sets it before it starts
+// that: nothing else orders the script's variables before the first request.
+func (s *Server) Script(script func(Request) Action) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = script
+}
+
 func (s *Server) decide(r *http.Request, patch []byte) Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/bug"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 )
 
@@ -24,7 +25,7 @@ func unrecordedSubmission(s *Snapshot) (Plan, bool) {
 }
 
 func unrecordedClaim(s *Snapshot) (Plan, bool) {
-	if s.Term == nil || s.Term.State() != fencing.Claimed {
+	if s.Term == nil || s.Term.State() != fencing.Claimed || bug.Is(bug.GrantOverHeld) {
 		return Plan{}, false
 	}
 	if verdict, left := fencing.Judge(s.Term, s.Since, s.Now); verdict != fencing.VerdictExpired {
@@ -44,8 +45,7 @@ func unrecordedRelease(s *Snapshot) (Plan, bool) {
 	if s.Term == nil || s.Term.State() != fencing.Revoked || s.Term.Attempt == s.Task.Status.Attempt {
 		return Plan{}, false
 	}
-	terminated := workerTerminated(s.Task, s.holderPod()) != nil
-	release, left := fencing.Released(s.Term, terminated, s.Since, s.Now)
+	release, left := fencing.Released(s.Term, s.hasWorkerTerminated(), s.Since, s.Now)
 	if release != fencing.NotReleased {
 		return Plan{}, false
 	}

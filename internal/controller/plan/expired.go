@@ -21,7 +21,7 @@ func awaitRelease(s *Snapshot) (Plan, bool) {
 // untilReleased is how long the recorded attempt's process may still run. A Lease that is gone, or bears another term, is a
 // revoked term whose last renewal nobody knows: one full duration from when this process first saw that.
 func (s *Snapshot) untilReleased() time.Duration {
-	terminated := workerTerminated(s.Task, s.holderPod()) != nil
+	terminated := s.hasWorkerTerminated()
 	if s.isRecorded() {
 		release, left := fencing.Released(s.Term, terminated, s.Since, s.Now)
 		if release != fencing.NotReleased {

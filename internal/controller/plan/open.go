@@ -8,6 +8,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/bug"
 )
 
 // runningAfter is how old a claim gets before it is put on record: a shorter task saves a write.
@@ -22,6 +23,9 @@ func leaseLost(s *Snapshot) (Plan, bool) {
 }
 
 func submitted(s *Snapshot) (Plan, bool) {
+	if bug.Is(bug.GrantOverSubmission) && s.hasWorkerTerminated() {
+		return s.endAttempt(s.lossEnd(), released), true
+	}
 	sub := s.Term.Submission.Verify(fencing.Token(s.Task.Status.FencingToken))
 	e := s.submittedEnd(sub)
 	if e.outcome != v1alpha1.AttemptSucceeded {
@@ -41,7 +45,7 @@ func submitted(s *Snapshot) (Plan, bool) {
 func revoked(s *Snapshot) (Plan, bool) { return s.endAttempt(s.lossEnd(), unreleased), true }
 
 func workerEnded(s *Snapshot) (Plan, bool) {
-	if workerTerminated(s.Task, s.holderPod()) == nil {
+	if !s.hasWorkerTerminated() {
 		return Plan{}, false
 	}
 	p := s.endAttempt(s.lossEnd(), unreleased)
@@ -54,7 +58,9 @@ func expired(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	p := s.endAttempt(s.lossEnd(), unreleased)
-	p.Revoke = &Revoke{Expired: true}
+	if !bug.Is(bug.GrantOverHeld) {
+		p.Revoke = &Revoke{Expired: true}
+	}
 	p.Counts = append(p.Counts, Count{Counter: CountExpiry})
 	return p, true
 }

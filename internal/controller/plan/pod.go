@@ -107,6 +107,7 @@ func wrap(c *corev1.Container, task *v1alpha1.LeasedTask) {
 		literal(env.AgentLease, task.Status.LeaseName),
 		literal(env.AgentDurationSeconds, fmt.Sprint(int64(task.Spec.LeaseDuration()/time.Second))),
 		literal(env.AgentStopGrace, fmt.Sprint(int64(task.Spec.StopGrace()/time.Second))),
+		literal(env.AgentOnRenewalFailure, string(task.Spec.OnRenewalFailure())),
 		field(env.AgentPodName, "metadata.name"),
 		field(env.AgentPodUID, "metadata.uid"),
 		field(env.AgentNodeName, "spec.nodeName"))

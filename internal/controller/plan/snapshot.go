@@ -7,6 +7,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/bug"
 )
 
 // Snapshot is all that a decision rests on.
@@ -114,6 +115,15 @@ func (s *Snapshot) holderPod() *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// hasWorkerTerminated reports whether the kubelet says that the holder's process has ended.
+func (s *Snapshot) hasWorkerTerminated() bool {
+	pod := s.holderPod()
+	if bug.Is(bug.ReleaseOnPodPhase) && (pod == nil || isPodFinished(pod)) {
+		return true
+	}
+	return workerTerminated(s.Task, pod) != nil
 }
 
 // workerTerminated is the kubelet's account of the end of the worker container; nil if there is none that can be trusted. An

@@ -1,4 +1,4 @@
-package agent
+package holder
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ import (
 )
 
 func TestTrustIsCountedFromTheStartOfTheRequest(t *testing.T) {
-	held := trust{timing: fencing.TimingFor(30 * time.Second)}
-	held.succeed(second(100), 0)
+	held := NewTrust(fencing.TimingFor(30*time.Second), Fence)
+	held.Succeed(second(100), 0)
 	tests := map[string]struct {
 		now   float64
 		ended bool
@@ -26,10 +26,10 @@ func TestTrustIsCountedFromTheStartOfTheRequest(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := held.hasEnded(second(tc.now)); got != tc.ended {
+			if got := held.HasEnded(second(tc.now)); got != tc.ended {
 				t.Errorf("hasEnded %t, want %t", got, tc.ended)
 			}
-			if got := held.isFresh(second(tc.now)); got != tc.fresh {
+			if got := held.IsFresh(second(tc.now)); got != tc.fresh {
 				t.Errorf("isFresh %t, want %t", got, tc.fresh)
 			}
 		})
@@ -37,11 +37,11 @@ func TestTrustIsCountedFromTheStartOfTheRequest(t *testing.T) {
 }
 
 func TestAnOldAnswerDoesNotShortenTrust(t *testing.T) {
-	held := trust{timing: fencing.TimingFor(30 * time.Second)}
-	held.succeed(second(100), 0)
-	held.succeed(second(90), 0)
-	if held.ends() != second(122.5) {
-		t.Errorf("ends %d", held.ends())
+	held := NewTrust(fencing.TimingFor(30*time.Second), Fence)
+	held.Succeed(second(100), 0)
+	held.Succeed(second(90), 0)
+	if held.Ends() != second(122.5) {
+		t.Errorf("ends %d", held.Ends())
 	}
 }
 
@@ -51,16 +51,16 @@ func TestMissedRenewalsAreHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timing := fencing.TimingFor(time.Duration(rapid.Int64Range(10, 3600).Draw(t, "seconds")) * time.Second)
 		jitter := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "jitter") }
-		held := trust{timing: timing}
-		held.succeed(0, jitter())
+		held := NewTrust(timing, Fence)
+		held.Succeed(0, jitter())
 		for range fencing.MissedRenewals {
 			begun := held.next
 			took := time.Duration(rapid.Int64Range(0, int64(timing.RequestTimeout)).Draw(t, "took"))
-			held.fail(begun, jitter())
+			held.Fail(begun, jitter())
 			held.next = max(held.next, begun.Add(took)) // the loop has one request under way
 		}
-		if answered := held.next.Add(timing.RequestTimeout); answered > held.ends() {
-			t.Fatalf("the last try may be answered %s after trust ended", answered.Sub(held.ends()))
+		if answered := held.next.Add(timing.RequestTimeout); answered > held.Ends() {
+			t.Fatalf("the last try may be answered %s after trust ended", answered.Sub(held.Ends()))
 		}
 	})
 }
@@ -69,14 +69,36 @@ func TestPausesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timing := fencing.TimingFor(time.Duration(rapid.Int64Range(10, 3600).Draw(t, "seconds")) * time.Second)
 		jitter := rapid.Float64Range(0, 0.999).Draw(t, "jitter")
-		held := trust{timing: timing}
-		held.succeed(0, jitter)
+		held := NewTrust(timing, Fence)
+		held.Succeed(0, jitter)
 		if pause := time.Duration(held.next); pause > timing.Renew || pause < timing.Renew*9/10-1 {
 			t.Fatalf("%s after a success, p is %s", pause, timing.Renew)
 		}
-		held.fail(0, jitter)
+		held.Fail(0, jitter)
 		if pause := time.Duration(held.next); pause > timing.RequestTimeout || pause < timing.RequestTimeout/2-1 {
 			t.Fatalf("%s after a failure, q is %s", pause, timing.RequestTimeout)
 		}
 	})
+}
+
+// TestContinueOutlastsAnyOutage: no time ends trust, and nothing is slept through; a refusal still fences.
+func TestContinueOutlastsAnyOutage(t *testing.T) {
+	held := NewTrust(fencing.TimingFor(10*time.Second), Continue)
+	held.Succeed(second(100), 0)
+	a := NewAttempt(held, time.Second)
+	a.Started(nil)
+	for at := second(102.5); at < second(1000); at = a.Trust.Next() {
+		a.Check(at)
+		if a.Fenced() != "" || !a.RenewDue(at) {
+			t.Fatalf("at %d: fenced %q, renewal due %t", at, a.Fenced(), a.RenewDue(at))
+		}
+		a.Hear(fencing.Unavailable, at, at, 0)
+		if wake := a.Wake(false); wake != a.Trust.Next() || wake <= at {
+			t.Fatalf("at %d: sleeps until %d, the next renewal is due at %d", at, wake, a.Trust.Next())
+		}
+	}
+	a.Hear(fencing.Refused, second(1000), second(1000), 0)
+	if a.LostWhileRunning() != WhyRefused {
+		t.Errorf("fenced %q", a.Fenced())
+	}
 }

@@ -1,0 +1,180 @@
+package holder
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/bug"
+)
+
+const (
+	// minStopGrace is the least that the command gets after a stop.
+	minStopGrace = time.Second
+	// killAgain is the pause between two rounds of SIGKILL while something still lives.
+	killAgain = 50 * time.Millisecond
+)
+
+// The grounds of a fence, as people read them.
+const (
+	WhyUntrusted = "the term could not be renewed in time"
+	WhyRefused   = "a renewal was refused: the term was revoked, or its Lease is gone"
+)
+
+// Exit is how the command ended.
+type Exit struct {
+	Code   int            // exit code; 128 + n after signal n
+	Signal syscall.Signal // the signal that ended it; 0: it exited
+}
+
+// Attempt is what a process knows of its attempt once it holds the term, and when something has to be done about it.
+type Attempt struct {
+	Trust     Trust
+	stopGrace time.Duration // what the command gets; the Pod's own grace is longer, so that there is time to submit
+
+	started  bool   // the command was started, or could not be
+	startErr error  // why it could not be
+	exit     *Exit  // how it ended; nil: it runs, or never ran
+	stopped  bool   // the Pod was told to stop
+	fenced   string // why the tree must die; empty: it need not
+	// afterFence: the command still ran when the term was lost, so that its end says nothing about its work.
+	afterFence bool
+	warned     bool // the tree got the fence's SIGTERM
+
+	killAt Boot // next round of SIGKILL
+	deadAt Boot // when a tree that still lives is left to the kernel, which kills it as the agent exits
+}
+
+// NewAttempt is the attempt of a process that has just claimed. stopGrace is what the command gets from a stop to SIGKILL.
+func NewAttempt(t Trust, stopGrace time.Duration) *Attempt {
+	return &Attempt{Trust: t, stopGrace: stopGrace, killAt: Never, deadAt: Never}
+}
+
+// MayStart reports whether the command may be started now.
+func (a *Attempt) MayStart(now Boot) bool {
+	return !a.started && !a.isOver() && a.Trust.IsFresh(now)
+}
+
+// Started records that the command was started, or why it could not be.
+func (a *Attempt) Started(err error) { a.started, a.startErr = true, err }
+
+// isOver reports whether the command has ended, or must not be started any more.
+func (a *Attempt) isOver() bool {
+	return a.exit != nil || a.startErr != nil || a.fenced != "" || (a.stopped && !a.started)
+}
+
+// HasNoTree reports whether nothing was started, and nothing will be.
+func (a *Attempt) HasNoTree() bool { return a.startErr != nil || (!a.started && a.isOver()) }
+
+// Check fences when trust has ended.
+func (a *Attempt) Check(now Boot) {
+	if a.Trust.HasEnded(now) {
+		a.fence(a.Trust.Ends(), now, WhyUntrusted)
+	}
+}
+
+// TermDue reports, once, whether the tree is owed the SIGTERM of a fence.
+func (a *Attempt) TermDue() bool {
+	due := a.fenced != "" && !a.warned
+	a.warned = a.warned || due
+	return due
+}
+
+// fence plans the end of the tree for a term that was lost at one time and noticed at another. Whoever notices late kills
+// earlier: the plan counts from when trust ended. Whoever notices so late that the tree should be dead by now was frozen,
+// and keeps no deadline any more; it kills at once, and gets a whole budget to see that done and to say what happened.
+func (a *Attempt) fence(at, noticed Boot, why string) {
+	if a.fenced != "" {
+		return
+	}
+	a.fenced, a.afterFence = why, a.exit == nil
+	a.killAt = min(a.killAt, at.Add(a.Trust.timing.KillAfter()))
+	a.deadAt = at.Add(a.Trust.timing.KillBudget)
+	if noticed > at.Add(a.Trust.timing.KillAfter()) {
+		a.deadAt = noticed.Add(a.Trust.timing.KillBudget)
+	}
+}
+
+// Stop plans the end of the tree for a Pod that was told to stop.
+func (a *Attempt) Stop(now Boot) {
+	if a.stopped {
+		return
+	}
+	a.stopped = true
+	a.killAt = min(a.killAt, now.Add(max(a.stopGrace, minStopGrace)))
+}
+
+// End records how the command ended. What it left is killed at once, as the kernel does when the first process of a
+// container ends; only a wrapper that dies of the stop's own signal leaves its children the rest of the grace.
+func (a *Attempt) End(now Boot, exit Exit) {
+	a.exit = &exit
+	if wrapper := exit.Signal != 0 && (a.stopped || a.fenced != ""); !wrapper {
+		a.killAt = now
+	}
+}
+
+// KillDue reports whether it is time for SIGKILL, and plans the next round.
+func (a *Attempt) KillDue(now Boot) bool {
+	if now < a.killAt {
+		return false
+	}
+	a.killAt = now.Add(killAgain)
+	return true
+}
+
+// IsLost reports whether a tree that still lives at now must be left to the kernel: a submission would claim that nothing
+// runs any more.
+func (a *Attempt) IsLost(now Boot) bool { return now >= a.deadAt }
+
+// RenewDue reports whether it is time to renew: a lost term is not renewed while its tree is being killed.
+func (a *Attempt) RenewDue(now Boot) bool { return a.fenced == "" && now >= a.Trust.next }
+
+// Wake is when to look again if nothing happens before. renewing says that a request is under way.
+func (a *Attempt) Wake(renewing bool) Boot {
+	at := min(a.killAt, a.deadAt)
+	if a.fenced != "" {
+		return at
+	}
+	if !renewing {
+		at = min(at, a.Trust.next)
+	}
+	return min(at, a.Trust.Ends())
+}
+
+// Hear takes the answer to a renewal begun at start and received at now. Once fenced, there is no way back.
+func (a *Attempt) Hear(answer fencing.Answer, start, now Boot, jitter float64) {
+	switch answer {
+	case fencing.Accepted:
+		a.Trust.Succeed(start, jitter)
+	case fencing.Refused:
+		a.fence(now, now, WhyRefused)
+	case fencing.Invalid, fencing.Unauthorized, fencing.Unavailable:
+		a.Trust.Fail(start, jitter)
+	}
+}
+
+// KeepsSubmitting reports whether the last word is still to be delivered at now, while it was neither accepted nor refused:
+// always. Trust bounds the command, not the submission.
+func (a *Attempt) KeepsSubmitting(now Boot) bool {
+	return !bug.Is(bug.SubmissionDropped) || !a.Trust.HasEnded(now)
+}
+
+// Exit is how the command ended; nil: it never ran.
+func (a *Attempt) Exit() *Exit { return a.exit }
+
+// StartError is why the command could not be started.
+func (a *Attempt) StartError() error { return a.startErr }
+
+// IsStopped reports whether the Pod was told to stop.
+func (a *Attempt) IsStopped() bool { return a.stopped }
+
+// Fenced is why the tree must die; empty: it need not.
+func (a *Attempt) Fenced() string { return a.fenced }
+
+// LostWhileRunning is why the term was lost while the command ran, or before; empty: its end counts as its own.
+func (a *Attempt) LostWhileRunning() string {
+	if !a.afterFence {
+		return ""
+	}
+	return a.fenced
+}

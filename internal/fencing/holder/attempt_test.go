@@ -1,0 +1,150 @@
+package holder
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+func running(stopGrace time.Duration) *Attempt {
+	held := NewTrust(fencing.TimingFor(10*time.Second), Fence)
+	held.Succeed(second(100), 0)
+	a := NewAttempt(held, stopGrace)
+	a.Started(nil)
+	return a
+}
+
+// kills is when SIGKILL is due, and when a tree is given up; 0: never.
+type kills struct{ Kill, Dead float64 }
+
+func killsOf(a *Attempt) kills {
+	in := func(b Boot) float64 {
+		if b == Never {
+			return 0
+		}
+		return time.Duration(b).Seconds()
+	}
+	return kills{in(a.killAt), in(a.deadAt)}
+}
+
+func TestWhenTheTreeIsKilled(t *testing.T) {
+	tests := map[string]struct {
+		grace time.Duration
+		do    func(*Attempt)
+		want  kills
+	}{
+		"it runs":             {30 * time.Second, func(*Attempt) {}, kills{}},
+		"trust holds":         {30 * time.Second, func(a *Attempt) { a.Check(second(107.4)) }, kills{}},
+		"trust ended":         {30 * time.Second, func(a *Attempt) { a.Check(second(107.5)) }, kills{108.5, 109}},
+		"noticed late":        {30 * time.Second, func(a *Attempt) { a.Check(second(108.4)) }, kills{108.5, 109}},
+		"noticed too late":    {30 * time.Second, func(a *Attempt) { a.Check(second(500)) }, kills{108.5, 501.5}},
+		"revoked":             {30 * time.Second, func(a *Attempt) { a.fence(second(103), second(103), WhyRefused) }, kills{104, 104.5}},
+		"revoked, then ended": {30 * time.Second, func(a *Attempt) { a.fence(second(103), second(103), WhyRefused); a.Check(second(108)) }, kills{104, 104.5}},
+		"told to stop":        {30 * time.Second, func(a *Attempt) { a.Stop(second(101)) }, kills{131, 0}},
+		"told twice":          {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.Stop(second(110)) }, kills{131, 0}},
+		"no grace at all":     {0, func(a *Attempt) { a.Stop(second(101)) }, kills{102, 0}},
+		"stop, then fence":    {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.Check(second(107.5)) }, kills{108.5, 109}},
+		"fence, then stop":    {30 * time.Second, func(a *Attempt) { a.Check(second(107.5)); a.Stop(second(107.6)) }, kills{108.5, 109}},
+		"the command ended":   {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{}) }, kills{105, 0}},
+		"it died of a signal": {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{Signal: syscall.SIGSEGV}) }, kills{105, 0}},
+		"a wrapper died of TERM": {30 * time.Second, func(a *Attempt) {
+			a.Stop(second(101))
+			a.End(second(101.1), Exit{Signal: syscall.SIGTERM})
+		}, kills{131, 0}},
+		"stopped, and it exited": {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.End(second(102), Exit{}) }, kills{102, 0}},
+		"a wrapper died of the fence": {30 * time.Second, func(a *Attempt) {
+			a.Check(second(107.5))
+			a.End(second(107.6), Exit{Signal: syscall.SIGTERM})
+		}, kills{108.5, 109}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := running(tc.grace)
+			tc.do(a)
+			if diff := cmp.Diff(tc.want, killsOf(a)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEndBeforeTheFenceCounts(t *testing.T) {
+	a := running(0)
+	a.End(second(105), Exit{})
+	a.Check(second(108))
+	if a.afterFence {
+		t.Error("the command had ended while the term was held")
+	}
+	b := running(0)
+	b.Check(second(108))
+	b.End(second(108), Exit{})
+	if !b.afterFence {
+		t.Error("the command ended after the term was lost")
+	}
+}
+
+func TestRoundsOfKilling(t *testing.T) {
+	a := running(0)
+	a.End(second(105), Exit{})
+	for _, step := range []struct {
+		at   float64
+		want bool
+	}{{104.9, false}, {105, true}, {105.01, false}, {105.05, true}, {105.06, false}} {
+		if got := a.KillDue(second(step.at)); got != step.want {
+			t.Errorf("at %v: %t, want %t", step.at, got, step.want)
+		}
+	}
+}
+
+func TestTermIsSentOnce(t *testing.T) {
+	a := running(0)
+	if a.TermDue() {
+		t.Error("without a fence")
+	}
+	a.Check(second(108))
+	if !a.TermDue() || a.TermDue() {
+		t.Error("want it once")
+	}
+}
+
+// TestNothingIsSleptThrough: whatever has happened, the loop wakes no later than the next thing that has to be done.
+func TestNothingIsSleptThrough(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := running(time.Duration(rapid.Int64Range(0, 60).Draw(t, "grace")) * time.Second)
+		now := second(100)
+		for range rapid.IntRange(0, 12).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(4*time.Second)).Draw(t, "pause")))
+			a.Check(now)
+			a.KillDue(now)
+			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			case 0:
+				a.Stop(now)
+			case 1:
+				a.Hear(fencing.Accepted, now, now, 0.5)
+			case 2:
+				a.Hear(rapid.SampledFrom([]fencing.Answer{fencing.Unavailable, fencing.Invalid}).Draw(t, "answer"), now, now, 0.5)
+			case 3:
+				a.Hear(fencing.Refused, now, now, 0.5)
+			case 4:
+				if a.exit == nil {
+					a.End(now, Exit{})
+				}
+			}
+			wake := a.Wake(rapid.Bool().Draw(t, "renewing"))
+			if wake > a.killAt || wake > a.deadAt || (a.fenced == "" && wake > a.Trust.Ends()) {
+				t.Fatalf("sleeps until %d; kill %d, dead %d, trust ends %d", wake, a.killAt, a.deadAt, a.Trust.Ends())
+			}
+			if a.fenced == "" && a.Wake(false) > a.Trust.next {
+				t.Fatal("sleeps beyond the next renewal")
+			}
+			if a.fenced != "" && a.exit == nil && a.killAt == Never {
+				t.Fatal("fenced, and nobody will kill")
+			}
+		}
+	})
+}
