@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
 const crdFile = "../../../config/crd/bases/leasehold.io_leasedtasks.yaml"
@@ -48,12 +50,36 @@ func readCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
 	return crd
 }
 
-func statusSchema(crd *apiextensions.CustomResourceDefinition) apiextensions.JSONSchemaProps {
+func schemaOf(crd *apiextensions.CustomResourceDefinition, field string) apiextensions.JSONSchemaProps {
 	schema := crd.Spec.Validation
 	if schema == nil {
 		schema = crd.Spec.Versions[0].Schema
 	}
-	return schema.OpenAPIV3Schema.Properties["status"]
+	return schema.OpenAPIV3Schema.Properties[field]
+}
+
+func statusSchema(crd *apiextensions.CustomResourceDefinition) apiextensions.JSONSchemaProps {
+	return schemaOf(crd, "status")
+}
+
+// TestEveryLeaseDurationThatTheAPILetsThroughIsSafeAndAlive: by the bounds in the shipped CRD, not by those that the code has
+// in mind; and the default is one of them.
+func TestEveryLeaseDurationThatTheAPILetsThroughIsSafeAndAlive(t *testing.T) {
+	field := schemaOf(readCRD(t), "spec").Properties["lease"].Properties["durationSeconds"]
+	if field.Minimum == nil || field.Maximum == nil {
+		t.Fatalf("the CRD does not bound lease.durationSeconds: %+v", field)
+	}
+	lowest, highest := int32(*field.Minimum), int32(*field.Maximum)
+	if lowest > v1alpha1.DefaultLeaseDurationSeconds || highest < v1alpha1.DefaultLeaseDurationSeconds {
+		t.Errorf("the default %d is outside %d to %d", v1alpha1.DefaultLeaseDurationSeconds, lowest, highest)
+	}
+	for seconds := lowest; seconds <= highest; seconds++ {
+		spec := v1alpha1.LeasedTaskSpec{Lease: v1alpha1.LeaseSpec{DurationSeconds: seconds}}
+		timing := fencing.TimingFor(spec.LeaseDuration())
+		if timing.Duration != time.Duration(seconds)*time.Second || !timing.IsSafe() || !timing.IsAlive() {
+			t.Fatalf("%d s: %+v: safe %t, alive %t", seconds, timing, timing.IsSafe(), timing.IsAlive())
+		}
+	}
 }
 
 // TestCRDIsAccepted: the API server takes the CRD, its CEL rules and their estimated cost included.
