@@ -163,6 +163,10 @@ var lostTable = map[string]decision{
 		given: []func(*Snapshot){onRecord, workerDied(1, "Error", report(fencing.Fenced, fencing.DeliveryUnknown, "RenewalFailed"))},
 		want:  loses(RuleWorkerEnded, "Disrupted RenewalFailed Pod exit 1", 0),
 	},
+	"a second process found the term claimed by the first": {
+		given: []func(*Snapshot){onRecord, workerDied(121, "Error", report(fencing.Fenced, fencing.DeliveryNone, ""))},
+		want:  loses(RuleWorkerEnded, "Disrupted ClaimRefused Pod exit 121", 0),
+	},
 	"the worker was interrupted and could not say so": {
 		given: []func(*Snapshot){onRecord, workerDied(1, "Error", report(fencing.Interrupted, fencing.DeliveryUnknown, "Terminated"))},
 		want:  loses(RuleWorkerEnded, "Disrupted Terminated Pod exit 1", 0),

@@ -147,6 +147,11 @@ func (s *Snapshot) lossEnd() end {
 // reportedEnd reads what an agent left in its termination message when its submission did not arrive. It is evidence of
 // whose fault the end was, never of success.
 func reportedEnd(report fencing.Report, exitCode int32) end {
+	if report.Outcome == fencing.Fenced && report.Delivery == fencing.DeliveryNone {
+		// The report of a second process: the first one had claimed, and its kubelet has lost its records.
+		return disruption(v1alpha1.EvidencePod, ReasonClaimRefused,
+			"the worker container was started again, and its agent could not claim the term a second time").withExitCode(exitCode)
+	}
 	var e end
 	switch report.Outcome {
 	case fencing.Fenced:
