@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -38,12 +37,12 @@ func TestTheOperatorMayDieAfterEveryWrite(t *testing.T) {
 			m.claimed(1).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
 			m.claimed(2).vanishes()
 			m.claimed(3).submits(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted, Result: new("42")})
-		}, want: ending{Phase: v1alpha1.PhaseCompleted, Failures: 2, Attempts: 3, Pods: 3, Reasons: []string{"NonZeroExit", "WorkerVanished", "Completed"}}},
+		}, want: ending{Phase: v1alpha1.PhaseCompleted, Result: "42", Failures: 2, Attempts: 3, Pods: 3, Ends: []string{"NonZeroExit by Submission", "WorkerVanished by Pod", "Completed by Submission"}}},
 		"falls silent, fails, is given up": {play: func(m *mortal) {
 			m.claimed(1).fallsSilent()
 			m.claimed(2).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
 			m.claimed(3).vanishes()
-		}, want: ending{Phase: v1alpha1.PhaseDeadLettered, Failures: 3, Attempts: 3, Pods: 3, Reasons: []string{"LeaseExpired", "NonZeroExit", "WorkerVanished"}}},
+		}, want: ending{Phase: v1alpha1.PhaseDeadLettered, Failures: 3, Attempts: 3, Pods: 3, Ends: []string{"LeaseExpired by Observation", "NonZeroExit by Submission", "WorkerVanished by Pod"}}},
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +50,7 @@ func TestTheOperatorMayDieAfterEveryWrite(t *testing.T) {
 			for after := 0; ; after++ {
 				m := newMortal(t, after)
 				story.play(m)
-				if diff := cmp.Diff(story.want, m.ending()); diff != "" {
+				if diff := cmp.Diff(story.want, m.endingOf(m.task)); diff != "" {
 					t.Errorf("dead after write %d (%s): -want +got:\n%s", after, m.lastWords, diff)
 				}
 				if !m.hasDied {
@@ -63,13 +62,15 @@ func TestTheOperatorMayDieAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// ending is what must not depend on when the operator died.
+// ending is what must not depend on when somebody died.
 type ending struct {
-	Phase    v1alpha1.Phase
-	Failures int32
-	Attempts int32
-	Pods     int
-	Reasons  []string
+	Phase       v1alpha1.Phase
+	Result      string
+	Failures    int32
+	Disruptions int32
+	Attempts    int32
+	Pods        int
+	Ends        []string // of attempts: reason and evidence
 }
 
 // mortal is an operator that dies after a number of writes and is born again, once. It is driven by hand, on a clock of
@@ -231,17 +232,19 @@ func (m *mortal) untilAttemptIsOver() {
 	})
 }
 
-func (m *mortal) ending() ending {
+func (s *scene) endingOf(task *v1alpha1.LeasedTask) ending {
 	pods := &corev1.PodList{}
-	m.ok(admin.List(m.Context(), pods, client.InNamespace(m.namespace)))
-	e := ending{Phase: m.task.Status.Phase, Failures: m.task.Status.Failures, Attempts: m.task.Status.Attempt, Pods: len(pods.Items)}
-	for _, h := range m.task.Status.History {
-		e.Reasons = append(e.Reasons, h.Reason)
+	s.ok(admin.List(s.Context(), pods, client.InNamespace(s.namespace)))
+	status := &task.Status
+	e := ending{Phase: status.Phase, Failures: status.Failures, Disruptions: status.Disruptions, Attempts: status.Attempt, Pods: len(pods.Items)}
+	if status.Result != nil {
+		e.Result = *status.Result
 	}
-	tokens := []int64{}
-	for _, h := range m.task.Status.History {
-		tokens = append(tokens, h.FencingToken)
+	last := int64(0)
+	for _, h := range status.History {
+		e.Ends = append(e.Ends, fmt.Sprintf("%s by %s", h.Reason, h.Evidence))
+		s.must(h.FencingToken > last, "tokens do not rise: %+v", status.History)
+		last = h.FencingToken
 	}
-	m.must(slices.IsSorted(tokens) && len(slices.Compact(tokens)) == len(m.task.Status.History), "tokens do not rise: %v", tokens)
 	return e
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -173,12 +172,8 @@ func (c *contest) newHolder(name string) holder {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker"}}}}
 	c.ok(admin.Create(c.Context(), pod))
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: name, UID: pod.UID}}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "default"}}
-	c.ok(admin.SubResource("token").Create(c.Context(), account, request))
 	bound := rest.AnonymousClientConfig(config)
-	bound.BearerToken, bound.QPS = request.Status.Token, -1
+	bound.BearerToken, bound.QPS = c.boundToken(pod), -1
 	speaker, err := client.New(bound, client.Options{Scheme: admin.Scheme()})
 	c.ok(err)
 	return holder{name, string(pod.UID), speaker}

@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +51,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	// Tests wait for the API server and for time to pass, not for processors. The command line may say otherwise.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(0)))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
@@ -231,6 +237,16 @@ func (s *scene) untilPod(task *v1alpha1.LeasedTask) *corev1.Pod {
 		return admin.Get(s.Context(), types.NamespacedName{Namespace: s.namespace, Name: task.Status.Holder.PodName}, pod)
 	}))
 	return pod
+}
+
+// boundToken is a token as the kubelet projects it into the Pod.
+func (s *scene) boundToken(pod *corev1.Pod) string {
+	s.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "default"}}
+	s.ok(admin.SubResource("token").Create(s.Context(), account, request))
+	return request.Status.Token
 }
 
 // agent plays the agent of the task's current attempt.

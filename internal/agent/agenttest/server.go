@@ -197,7 +197,7 @@ func (s *Server) Script(script func(Request) Action) {
 func (s *Server) decide(r *http.Request, patch []byte) Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	request := Request{Kind: kindOf(patch), Remote: r.RemoteAddr, Header: r.Header, Path: r.URL.Path,
+	request := Request{Kind: KindOf(patch), Remote: r.RemoteAddr, Header: r.Header, Path: r.URL.Path,
 		Token: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
 	s.counts[request.Kind]++
 	request.N = s.counts[request.Kind]
@@ -208,8 +208,8 @@ func (s *Server) decide(r *http.Request, patch []byte) Action {
 	return s.script(request)
 }
 
-// kindOf reads a patch: what it adds, and whether it expects a claim.
-func kindOf(patch []byte) Kind {
+// KindOf reads a patch: what it adds, and whether it expects a claim.
+func KindOf(patch []byte) Kind {
 	var ops []struct{ Op, Path string }
 	if err := json.Unmarshal(patch, &ops); err != nil {
 		return ""
