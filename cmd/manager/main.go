@@ -16,7 +16,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -83,23 +82,13 @@ func run(o *options) error {
 	if err != nil {
 		return err
 	}
-	sight := controller.NewSight()
-	epoch := types.NamespacedName{Namespace: o.namespace, Name: o.epochConfigMap}
-	if err := mgr.Add(&controller.Looker{Sight: sight, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Name: epoch}); err != nil {
-		return fmt.Errorf("add looker: %w", err)
-	}
 	ctx := ctrl.SetupSignalHandler()
-	r := &controller.Reconciler{
-		Client:   mgr.GetClient(),
-		Live:     mgr.GetAPIReader(),
-		Clock:    clock.RealClock{},
-		Events:   mgr.GetEventRecorder("leasehold"),
-		Observer: controller.NewObserver(clock.RealClock{}, sight),
-		Epoch:    &controller.ConfigMapEpoch{Live: mgr.GetAPIReader(), Name: epoch},
-		Agent:    o.agent(),
-		Random:   controller.NewRandom(),
-	}
-	if err := r.SetupWithManager(ctx, mgr, o.concurrency); err != nil {
+	sight, err := controller.Add(ctx, mgr, controller.Options{
+		Epoch:       types.NamespacedName{Namespace: o.namespace, Name: o.epochConfigMap},
+		Agent:       o.agent(),
+		Concurrency: o.concurrency,
+	})
+	if err != nil {
 		return err
 	}
 	if err := addProbes(mgr, sight); err != nil {

@@ -2,6 +2,7 @@
 // one order, always: (1) compare-and-swap on the Lease, (2) compare-and-swap on the task's status, (3) Pods, (4) events
 // and metrics. Nothing here decides who may run; read package plan for that, and package fencing for why.
 //
+//	add.go         what an operator is made of
 //	reconciler.go  one pass: get, gather, plan, execute
 //	gather.go      snapshots, from the cache or live
 //	execute.go     the four steps

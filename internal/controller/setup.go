@@ -22,8 +22,8 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 )
 
-// SetupWithManager registers the watches. concurrency is the number of tasks worked on at the same time.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, concurrency int) error {
+// setup registers the watches. concurrency is the number of tasks worked on at the same time.
+func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency int) error {
 	if err := IndexPods(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}

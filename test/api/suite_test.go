@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -129,18 +128,8 @@ func startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sight := controller.NewSight()
-	if err := mgr.Add(&controller.Looker{Sight: sight, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Name: epoch}); err != nil {
-		return err
-	}
-	r := &controller.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("leasehold"),
-		Observer: controller.NewObserver(clock.RealClock{}, sight),
-		Epoch:    &controller.ConfigMapEpoch{Live: mgr.GetAPIReader(), Name: epoch},
-		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
-		Random:   controller.NewRandom(),
-	}
-	if err := r.SetupWithManager(ctx, mgr, 8); err != nil {
+	agent := plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent}
+	if _, err := controller.Add(ctx, mgr, controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8}); err != nil {
 		return err
 	}
 	go func() {

@@ -1,0 +1,40 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+)
+
+// Options is what an operator is told beyond what its manager is.
+type Options struct {
+	Epoch       types.NamespacedName // the ConfigMap that holds the epoch of fencing tokens
+	Agent       plan.AgentImage
+	Concurrency int // tasks worked on at the same time
+}
+
+// Add makes a manager, whose cache is that of [CacheOptions], an operator. The sight that it returns tells whether the
+// operator can see.
+func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
+	var c clock.RealClock
+	sight := NewSight()
+	if err := mgr.Add(&Looker{Sight: sight, Live: mgr.GetAPIReader(), Clock: c, Name: o.Epoch}); err != nil {
+		return nil, fmt.Errorf("add looker: %w", err)
+	}
+	r := &Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Clock:    c,
+		Events:   mgr.GetEventRecorder("leasehold"),
+		Observer: NewObserver(c, sight),
+		Epoch:    &ConfigMapEpoch{Live: mgr.GetAPIReader(), Name: o.Epoch},
+		Agent:    o.Agent,
+		Random:   NewRandom(),
+	}
+	return sight, r.setup(ctx, mgr, o.Concurrency)
+}
