@@ -163,6 +163,11 @@ var expiredTable = map[string]decision{
 		want: want{Rule: RuleAwaitRelease, Status: "Expired attempt 1", Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease",
 			Requeue: 20 * time.Second},
 	},
+	"the end of a process that never had the term proves nothing": {
+		given: []func(*Snapshot){expiredOnce, workerDied(121, "Error", report(fencing.Fenced, fencing.DeliveryNone, ""))},
+		want: want{Rule: RuleAwaitRelease, Status: "Expired attempt 1", Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease",
+			Requeue: 20 * time.Second},
+	},
 	"an end that the kubelet did not see proves nothing": {
 		given: []func(*Snapshot){expiredOnce, workerDied(137, "ContainerStatusUnknown", "")},
 		want: want{Rule: RuleAwaitRelease, Status: "Expired attempt 1", Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease",

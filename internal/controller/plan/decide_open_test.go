@@ -28,6 +28,10 @@ var heldTable = map[string]decision{
 		given: []func(*Snapshot){onRecord, podRuns},
 		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
 	},
+	"the end of a process that never had the term is not the holder's": {
+		given: []func(*Snapshot){onRecord, workerDied(121, "Error", report(fencing.Fenced, fencing.DeliveryNone, ""))},
+		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
+	},
 	"a Pod that is being deleted may still submit": {
 		given: []func(*Snapshot){onRecord, podRuns, podDeleted},
 		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
@@ -135,6 +139,11 @@ var lostTable = map[string]decision{
 		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted PodDeleted Observation",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Live: true, Counts: "claim, attempt Disrupted, expiry"},
 	},
+	"no renewal, and a second process found the term claimed by the first": {
+		given: []func(*Snapshot){onRecord, workerDied(121, "Error", report(fencing.Fenced, fencing.DeliveryNone, "")), since(30 * time.Second)},
+		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted ClaimRefused Pod exit 121",
+			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted, expiry"},
+	},
 	"no renewal, and the node is lost": {
 		given: []func(*Snapshot){onRecord, podRuns, since(30 * time.Second), func(s *Snapshot) { s.NodeLost = "node node-1 is gone" }},
 		want:  loses(RuleExpired, "Disrupted NodeLost Observation", settleTime),
@@ -162,10 +171,6 @@ var lostTable = map[string]decision{
 	"the worker fenced itself and could not say so": {
 		given: []func(*Snapshot){onRecord, workerDied(1, "Error", report(fencing.Fenced, fencing.DeliveryUnknown, "RenewalFailed"))},
 		want:  loses(RuleWorkerEnded, "Disrupted RenewalFailed Pod exit 1", 0),
-	},
-	"a second process found the term claimed by the first": {
-		given: []func(*Snapshot){onRecord, workerDied(121, "Error", report(fencing.Fenced, fencing.DeliveryNone, ""))},
-		want:  loses(RuleWorkerEnded, "Disrupted ClaimRefused Pod exit 121", 0),
 	},
 	"the worker was interrupted and could not say so": {
 		given: []func(*Snapshot){onRecord, workerDied(1, "Error", report(fencing.Interrupted, fencing.DeliveryUnknown, "Terminated"))},

@@ -68,6 +68,10 @@ var startingTable = map[string]decision{
 		given: []func(*Snapshot){granted, startSeconds(60), since(time.Minute), onTerm(func(t *fencing.Term) { t.GrantTime = time.Time{} })},
 		want:  cannotStart("StartTimeout Pod", "StartTimeout", "delete "+holder),
 	},
+	"the clock that timed the grant was ahead: the start timeout counts from when the grant was seen": {
+		given: []func(*Snapshot){granted, startSeconds(60), since(time.Minute), onTerm(func(t *fencing.Term) { t.GrantTime = now.Add(time.Hour) })},
+		want:  cannotStart("StartTimeout Pod", "StartTimeout", "delete "+holder),
+	},
 	"the Pod's name is taken": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedTaken)},
 		want:  triesAgain("Disrupted PodNameTaken Pod", ""),

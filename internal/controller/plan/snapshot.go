@@ -117,13 +117,20 @@ func (s *Snapshot) holderPod() *corev1.Pod {
 	return nil
 }
 
-// hasWorkerTerminated reports whether the kubelet says that the holder's process has ended.
+// hasWorkerTerminated reports whether the kubelet says that the holder's process has ended. An agent that reports that it never
+// had the term speaks for itself alone: a kubelet that lost its records starts another process in the Pod, and speaks of that one
+// from then on, while the first may live.
 func (s *Snapshot) hasWorkerTerminated() bool {
 	pod := s.holderPod()
 	if bug.Is(bug.ReleaseOnPodPhase) && (pod == nil || isPodFinished(pod)) {
 		return true
 	}
-	return workerTerminated(s.Task, pod) != nil
+	end := workerTerminated(s.Task, pod)
+	if end == nil {
+		return false
+	}
+	report, ok := fencing.ParseReport(end.Message)
+	return !ok || report.Delivery != fencing.DeliveryNone
 }
 
 // workerTerminated is the kubelet's account of the end of the worker container; nil if there is none that can be trusted. An

@@ -100,10 +100,10 @@ func (s *Snapshot) isOwn(pod *corev1.Pod) bool {
 }
 
 // startDeadline is when an unclaimed attempt is given up. The grant may have been timed by another replica's clock, so it counts
-// from when this process saw it, if that is later.
+// from when this process saw it, if that is later, or if by this clock the grant has yet to come.
 func (s *Snapshot) startDeadline() time.Time {
 	granted := s.Term.GrantTime
-	if s.Since.After(granted) {
+	if s.Since.After(granted) || granted.After(s.Now) {
 		granted = s.Since
 	}
 	return granted.Add(s.Task.Spec.StartTimeout())
