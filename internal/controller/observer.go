@@ -27,6 +27,7 @@ type Observer struct {
 type sighting struct {
 	task  types.NamespacedName
 	mark  string
+	held  string // the resourceVersion of a claimed term; empty: it is not claimed
 	since time.Time
 	timer clock.Timer
 }
@@ -85,13 +86,21 @@ func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.
 		s = &sighting{task: task}
 		o.seen[uid] = s
 	}
-	if s.mark != mark {
+	held := ""
+	if term != nil && term.State() == fencing.Claimed {
+		held = term.ResourceVersion
+	}
+	// A request that arrives twice may put an old renewTime over a younger one that this process never saw: to be unchanged, a
+	// held term must be the same version. A revoke is no sign of life.
+	isWritten := held != "" && s.held != held
+	if s.mark != mark || isWritten {
 		s.mark, s.since = mark, now
 		s.stop()
 		if term != nil && term.State() == fencing.Claimed {
 			o.arm(s, fencing.TimingFor(term.Duration).Duration)
 		}
 	}
+	s.held = held
 	return s
 }
 

@@ -79,6 +79,25 @@ func TestObserverRemembersSinceWhen(t *testing.T) {
 	}
 }
 
+// TestObserverSeesThatARenewalWasUndone: a request that arrives twice may put back an old renewTime while this process is blind.
+func TestObserverSeesThatARenewalWasUndone(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	term, again := heldTerm(0), heldTerm(0)
+	term.ResourceVersion, again.ResourceVersion = "5", "9"
+	w.see(task, term)
+	w.pass(9 * time.Second)
+	if got := w.see(task, again); got != 9*time.Second {
+		t.Errorf("written since, with the same renewTime: unchanged since %s, want 9s", got)
+	}
+	w.pass(time.Second)
+	revoked := heldTerm(0)
+	revoked.Holder, revoked.ResourceVersion = "", "10"
+	if got := w.see(task, revoked); got != 9*time.Second {
+		t.Errorf("revoked: unchanged since %s, want 9s", got)
+	}
+}
+
 func TestObserverIsTaughtByTheWatch(t *testing.T) {
 	w := newWatcher()
 	key := types.NamespacedName{Namespace: "default", Name: "a"}

@@ -27,7 +27,7 @@
 //	Renew   test holder, test claim = mine        -> add renewTime                 ([RenewPatch])
 //	Submit  test holder, test claim = mine        -> add submission                ([SubmitPatch])
 //	Revoke  test holder, claim, no submission     -> holder = ""                   ([RevokePatch])
-//	        (for expiry also the renewTime seen)
+//	        (for expiry also the renewTime and the version seen)
 //
 // An admission policy adds what a patch of the agent's own making cannot promise: only the holder's Pod writes, the claim
 // names that Pod's UID, claim and submission are written once, and a submitted term is not renewed.
@@ -53,7 +53,8 @@
 // Alive: k failed renewals in a row are harmless, iff p + (k+1)*q + m <= D. Both hold for k = 2, see TestInequalities.
 //
 // Expiry is observed, never read from another clock: [Judge] wants to know since when this process has seen the record
-// unchanged. renewTime is compared for equality alone; its value is for people.
+// unchanged. renewTime is compared for equality alone; its value is for people. A held term is unchanged only while it is the
+// same version: a request that arrives twice may put an old renewTime over a younger one that this process never saw.
 //
 // What is assumed: over one D, clocks run at about the same rate. What is not promised: that a frozen machine which
 // wakes late does nothing. For that the token exists, and it is checked where the effect is.

@@ -21,6 +21,7 @@ const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
 const (
 	holderPath     = "/spec/holderIdentity"
 	renewPath      = "/spec/renewTime"
+	versionPath    = "/metadata/resourceVersion"
 	claimPath      = "/metadata/annotations/leasehold.io~1claim"
 	submissionPath = "/metadata/annotations/leasehold.io~1submission"
 )
@@ -67,19 +68,28 @@ func SubmitPatch(holder string, claim Claim, encoded []byte) []byte {
 }
 
 // RevokePatch ends an open term exactly as it was seen: it is refused if the holder has claimed or submitted meanwhile.
-// With expired, also if it has renewed meanwhile.
+// With expired, also if it has renewed meanwhile; the version tells that too of a renewal that was undone by an old one which the
+// network delivered twice.
 func RevokePatch(seen *Term, expired bool) []byte {
 	ops := []operation{test(holderPath, seen.Holder), test(claimPath, nil), test(submissionPath, nil)}
 	if seen.Claim != nil {
 		ops[1] = test(claimPath, seen.Claim.String())
 	}
 	if expired {
-		ops = append(ops, test(renewPath, storedTime(seen.RenewTime)))
+		ops = append(ops, test(renewPath, storedTime(seen.RenewTime)), test(versionPath, storedText(seen.ResourceVersion)))
 	}
 	return encode(append(ops, add(holderPath, ""))...)
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(TimeFormat) }
+
+// storedText is the value that a `test` of a stored text expects: null when it is absent.
+func storedText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
 
 // storedTime is the value that a `test` of a stored time expects: null when it is absent.
 func storedTime(t time.Time) any {

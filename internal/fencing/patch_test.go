@@ -131,6 +131,25 @@ func TestAnIdenticalSubmissionChangesNothing(t *testing.T) {
 	}
 }
 
+// TestARenewalThatWasUndoneForbidsExpiry: a renewal that arrives twice puts back the renewTime that the controller had seen.
+func TestARenewalThatWasUndoneForbidsExpiry(t *testing.T) {
+	version := func(doc []byte, to string) []byte {
+		return after(t, doc, []byte(`[{"op":"add","path":"/metadata/resourceVersion","value":"`+to+`"}]`))
+	}
+	seen := version(after(t, grant("a", 1), fencing.ClaimPatch("a", mine, start)), "5")
+	expiry := fencing.RevokePatch(read(seen), true)
+	later := version(after(t, seen, fencing.RenewPatch("a", mine, start.Add(time.Hour))), "6")
+	undone := version(after(t, later, fencing.RenewPatch("a", mine, start)), "7")
+	for name, tc := range map[string]struct {
+		doc  []byte
+		want int
+	}{"unchanged": {seen, 200}, "renewed": {later, 422}, "renewed, and undone": {undone, 422}} {
+		if _, code, _ := agenttest.ApplyOperator(tc.doc, expiry); code != tc.want {
+			t.Errorf("%s: answered %d, want %d", name, code, tc.want)
+		}
+	}
+}
+
 // TestRevokeNamesAClaimAsItStands: a child may have written a claim that no parser knows; it can be revoked all the same.
 func TestRevokeNamesAClaimAsItStands(t *testing.T) {
 	patch := []byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1claim","value":"of/another/form/uid"}]`)
