@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,4 +21,16 @@ func newTask() *v1alpha1.LeasedTask {
 			Containers: []corev1.Container{{Name: "main", Image: "example.com/app:1", Command: []string{"/app"}}},
 		}}},
 	}
+}
+
+// stored is a status as the API server gives it back.
+func stored(t interface{ Fatal(...any) }, status *v1alpha1.LeasedTaskStatus) (back v1alpha1.LeasedTaskStatus) {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back
 }

@@ -1,0 +1,57 @@
+// Package simulator lets a task live through whatever may happen to it, tens of thousands of times, and checks the promises of
+// the term protocol at every write. It has tests only:
+//
+//	go test ./internal/simulator -run TestSimulation -schedules=20000 -seed=1
+//
+// Whatever fails names the seed of its schedule; with -schedules=1 and that seed it fails again.
+//
+// The decisions are the product's: plan.Decide for the controllers, package holder for the workers, and the bytes of fencing's
+// patches for whatever is written to the Lease. What stands here is the world around them, in simulated time: an API server
+// that does one write after the other, and knows no policy but what the protocol cannot do without (claim and submission are
+// written once, a term that is over is not renewed); two controllers, each with a cache of its own for tasks, Leases and Pods
+// that lags by itself, with the memory of its observer and its sight; nodes with kubelets, agents and their children, each on
+// its own clock. The loops around the decisions mirror controller.Reconcile, controller.execute, agent.claim, agent.supervise and
+// agent.submit request by request: where those change, these must.
+//
+// # A schedule
+//
+// A schedule is up to a hundred events with time between them, drawn by rapid, which also shrinks one that fails to its gist. Each
+// draws a few kinds of faults first, so that those meet often. What happens:
+//
+//	controllers  crash, freeze and go on later between any two requests, even as another leads; two leaders; cut off; slow;
+//	             each watch late, standing still, then catching up version by version or by a list that skips some
+//	messages     late, lost, doubled, overtaken by others; an answer lost; a write that stands although its answer says no
+//	API server   an outage; no worker role; no epoch, or a raised one; Pods refused in every way; the Lease deleted
+//	workers      success, failure, hang, death; a tree that ignores SIGTERM, or outlives its first process; a node frozen, with a
+//	             clock that goes on or stands still; cut off both ways or one; a Pod restarted in place, evicted, deleted, gone,
+//	             collected as garbage while it runs, made anew under its name
+//	clocks       rates that differ by up to 10 %, the bound that the protocol allows; wall clocks set by hours
+//	etcd         restored from a backup, with the epoch raised or the revisions bumped, while the nodes go on
+//
+// Then the faults stop, and the task must finish, driven by events and by the times that plans ask for.
+//
+// # What is checked
+//
+//   - A term has one submission, taken from its holder while it is open, and a task is completed once, by one that was taken.
+//   - Tokens only rise, over all that were ever on record, restores included.
+//   - A child starts, an attempt is recorded as over for good, and the next is recorded as begun only while no process of an
+//     earlier attempt lives.
+//   - One process a term starts its child.
+//   - A term is revoked only if its holder is dead, or was not heard for D in which it could be heard.
+//   - A grant goes over no open term, and erases no submission that is not on record.
+//   - An agent whose tree is dead submits until it is accepted, refused or killed; a success that was taken completes the task.
+//   - No attempt is given up for want of a claim before its time.
+//   - Every task finishes, and everything that was started for it ends.
+//
+// # What is not promised, and so not checked
+//
+// Processes may overlap where the protocol says so: on a node that was frozen, from then until a renewal that was begun
+// afterwards is accepted; under onRenewalFailure: Continue; and where a kubelet has lost its records and reports the end of another
+// process, killed without a word, in place of the first.
+//
+// A restore forgets. Processes whose claim is not in the backup may overlap with the attempts that follow, and their submissions are
+// refused: what they did is what the token is for, which is why it must rise. What was submitted after the backup is lost, and a
+// task that was completed after it is run again. A term whose claim is in the backup is kept as after any other start of the
+// operator: it gets one full D. Without a raised epoch and without bumped revisions nothing is promised of tokens, and no schedule
+// does that; the operator then refuses grants below the token on record, no more.
+package simulator
