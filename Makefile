@@ -91,7 +91,7 @@ verify: generate lint manifests ## Everything a change must pass besides the tes
 ##@ Test
 
 .PHONY: test
-test: test-unit test-api test-e2e ## All tests: unit, real API server, end to end
+test: test-unit selftest test-api test-e2e ## All tests: unit, the tests of the tests, real API server, end to end
 
 .PHONY: test-unit
 test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
@@ -101,6 +101,10 @@ test-unit: ## Unit tests; with a C compiler also the race detector on the packag
 	else
 	  echo "SKIP: the race detector needs a C compiler"
 	fi
+
+.PHONY: selftest
+selftest: ## Test the tests: the simulator finds each deliberate bug
+	go test -tags deliberatebugs -run TestEveryDeliberateBugIsFound -count=1 -v ./internal/simulator
 
 .PHONY: test-api
 test-api: ## Tests against a real API server and etcd

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,8 +33,11 @@ type sighting struct {
 	timer clock.Timer
 }
 
-// absent is the mark of a Lease that is not there.
-const absent = "absent"
+// absence is the mark of a Lease that is not there, under the token that the task has on record meanwhile: that one was absent
+// before its grant says nothing about when it was lost. Once a token is on record, an absence is always read live.
+func absence(task *v1alpha1.LeasedTask) string {
+	return fmt.Sprint("absent under ", task.Status.FencingToken)
+}
 
 // NewObserver makes an observer that trusts the given sight.
 func NewObserver(c clock.WithDelayedExecution, sight *Sight) *Observer {
@@ -58,14 +62,18 @@ func (o *Observer) See(task *v1alpha1.LeasedTask, term *fencing.Term, now time.T
 		o.forget(uid) // another task took the name
 	}
 	o.names[key] = task.UID
-	return o.sight.Clip(o.note(task.UID, key, term, now).since, now)
+	mark := absence(task)
+	if term != nil {
+		mark = term.Mark()
+	}
+	return o.sight.Clip(o.note(task.UID, key, term, mark, now).since, now)
 }
 
 // SeeLease is See for a record that a watch delivered.
 func (o *Observer) SeeLease(taskUID types.UID, task types.NamespacedName, term *fencing.Term, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.note(taskUID, task, term, now)
+	o.note(taskUID, task, term, term.Mark(), now)
 }
 
 // LeaseGone notes that a watch saw a Lease deleted: what was seen of it is dropped. If its task is still there, the pass that
@@ -76,11 +84,7 @@ func (o *Observer) LeaseGone(taskUID types.UID) {
 	o.forget(taskUID)
 }
 
-func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.Term, now time.Time) *sighting {
-	mark := absent
-	if term != nil {
-		mark = term.Mark()
-	}
+func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.Term, mark string, now time.Time) *sighting {
 	s, ok := o.seen[uid]
 	if !ok {
 		s = &sighting{task: task}

@@ -79,6 +79,22 @@ func TestObserverRemembersSinceWhen(t *testing.T) {
 	}
 }
 
+// TestObserverDoesNotTakeALeaseBeforeItsGrantForALostOne: another leader granted it meanwhile, and this process has seen nothing of it.
+func TestObserverDoesNotTakeALeaseBeforeItsGrantForALostOne(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	w.see(task, nil)
+	w.pass(9 * time.Second)
+	task.Status.FencingToken = 1<<44 + 1
+	if got := w.see(task, nil); got != 9*time.Second {
+		t.Errorf("absent under a token since %s, want 9s", got)
+	}
+	w.pass(time.Second)
+	if got := w.see(task, nil); got != 9*time.Second {
+		t.Errorf("still absent since %s, want 9s", got)
+	}
+}
+
 // TestObserverSeesThatARenewalWasUndone: a request that arrives twice may put back an old renewTime while this process is blind.
 func TestObserverSeesThatARenewalWasUndone(t *testing.T) {
 	w := newWatcher()

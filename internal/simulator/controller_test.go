@@ -12,7 +12,6 @@ const (
 	sightPeriod = 2 * time.Second // as controller.Looker
 	blindAfter  = 3 * sightPeriod // as controller.Sight
 	unseen      = ""
-	absent      = "absent"
 )
 
 // cursor is how far a cache has come with one kind.
@@ -107,7 +106,9 @@ func (c *controller) start(pause time.Duration) {
 func (c *controller) list() {
 	recent := func(versions int) int { return max(0, versions-1-c.random.IntN(4)/2*c.random.IntN(3)) }
 	c.task.seen, c.term.seen, c.pods.seen = recent(len(c.api.task)), recent(len(c.api.term)), recent(len(c.api.pods))
-	c.see(c.api.term[c.term.seen].value)
+	if term := c.api.term[c.term.seen].value; term != nil {
+		c.see(term, "")
+	}
 }
 
 func (c *controller) mono() time.Duration { return c.clock.reading(c.now) }
@@ -204,7 +205,7 @@ func (c *controller) deliverTerm(index int) {
 	if is == nil {
 		c.mark, c.judge = unseen, never
 	} else {
-		c.see(is)
+		c.see(is, "")
 	}
 	if was == nil || is == nil || was.UID != is.UID || was.Attempt != is.Attempt || was.Holder != is.Holder || was.State() != is.State() {
 		c.isDirty = true
@@ -218,9 +219,9 @@ func (c *controller) relist() {
 	c.isDirty = true
 }
 
-// see notes a record, and says since when it has been seen as it is, by continuous sight.
-func (c *controller) see(term *fencing.Term) time.Duration {
-	mark := absent
+// see notes a record, or its absence, and says since when it has been seen as it is, by continuous sight.
+func (c *controller) see(term *fencing.Term, absence string) time.Duration {
+	mark := absence
 	if term != nil {
 		mark = term.Mark()
 	}

@@ -123,7 +123,12 @@ func (p *pass) snapshot(task *v1alpha1.LeasedTask, term *fencing.Term, pods []*c
 
 func (p *pass) setTime(s *plan.Snapshot) {
 	s.Now = p.clock.wall(p.now)
-	s.Since = s.Now.Add(p.see(s.Term) - p.mono())
+	s.Since = s.Now.Add(p.see(s.Term, absence(s.Task)) - p.mono())
+}
+
+// absence is the mark of a Lease that is not there.
+func absence(task *v1alpha1.LeasedTask) string {
+	return fmt.Sprint("absent under ", task.Status.FencingToken)
 }
 
 // nodeLost says why the holder's node counts as lost.
@@ -209,7 +214,7 @@ func (p *pass) grant(s *plan.Snapshot, decided *plan.Plan) (*plan.GrantProblem, 
 	}
 	decided.Status = plan.Granted(s, decided.Grant, term.UID, token)
 	s.Term = term
-	s.Since = s.Now.Add(p.see(term) - p.mono())
+	s.Since = s.Now.Add(p.see(term, absence(s.Task)) - p.mono())
 	return nil, nil
 }
 
