@@ -124,7 +124,7 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 		w.fail("illegal change of phase from %s to %s", was.Phase, is.Phase)
 	case was.Phase.IsFinished() && was.Phase != is.Phase:
 		w.fail("phase %s was left", was.Phase)
-	case entersClaimed && (is.FencingToken <= int64(w.ledger.highest) || is.Attempt <= was.Attempt):
+	case entersClaimed && (is.FencingToken <= int64(w.tokenFloor(is)) || is.FencingToken <= was.FencingToken || is.Attempt <= was.Attempt):
 		w.fail("granted attempt %d, token %d after attempt %d, token %d", is.Attempt, is.FencingToken, was.Attempt, w.ledger.highest)
 	case !entersClaimed && (is.FencingToken != was.FencingToken || is.Attempt != was.Attempt):
 		w.fail("attempt and token changed from %d, %d to %d, %d without a grant", was.Attempt, was.FencingToken, is.Attempt, is.FencingToken)
@@ -135,7 +135,7 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 	}
 	switch {
 	case entersClaimed:
-		w.ledger.highest = fencing.Token(is.FencingToken)
+		w.ledger.highest = max(w.ledger.highest, fencing.Token(is.FencingToken))
 		w.checkAlone(is.Attempt)
 	case is.Phase != was.Phase && (is.Phase == v1alpha1.PhaseAvailable || is.Phase.IsFinished()):
 		w.checkAlone(is.Attempt + 1)
@@ -144,6 +144,16 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 		w.fail("attempt %d is recorded as over, and its term is %s", was.Attempt, t.State())
 	}
 	w.checkHistory(was, is)
+}
+
+// tokenFloor is what the token of a grant that is put on record must be above: all that ever were. A restore may bring back a term
+// that was not on record; what its worker submits then is recorded under the token that it had, which is no grant.
+func (w *world) tokenFloor(is *v1alpha1.LeasedTaskStatus) fencing.Token {
+	t := w.api.term.live()
+	if w.ledger.restored > 0 && t != nil && t.Submission != nil && t.Submission.Token == fencing.Token(is.FencingToken) {
+		return 0
+	}
+	return w.ledger.highest
 }
 
 func (w *world) checkHistory(was, is *v1alpha1.LeasedTaskStatus) {

@@ -52,6 +52,7 @@
 // A restore forgets. Processes whose claim is not in the backup may overlap with the attempts that follow, and their submissions are
 // refused: what they did is what the token is for, which is why it must rise. What was submitted after the backup is lost, and a
 // task that was completed after it is run again. A term whose claim is in the backup is kept as after any other start of the
-// operator: it gets one full D. Without a raised epoch and without bumped revisions nothing is promised of tokens, and no schedule
+// operator: it gets one full D. A term that the backup has and its status does not know may be claimed by a Pod that the backup has
+// not; what that submits is recorded under the token that it had. Without a raised epoch and without bumped revisions nothing is promised of tokens, and no schedule
 // does that; the operator then refuses grants below the token on record, no more.
 package simulator
