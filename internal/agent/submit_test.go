@@ -65,6 +65,7 @@ func TestSubmissionIsRepeatedUntilItIsSettled(t *testing.T) {
 		"too many requests":     {agenttest.Answer(429, "")},
 		"the answer timed out":  {agenttest.LateAnswer},
 		"the token was renewed": {agenttest.Answer(401, "")},
+		"the role was missing":  {agenttest.Answer(403, ""), agenttest.Answer(403, "")},
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -113,9 +114,6 @@ func TestARefusedSubmissionIsVisible(t *testing.T) {
 	tests := map[string]func(){
 		"revoked just before": func() { f.revoke() },
 		"the Lease is gone":   func() { f.srv.Delete() },
-		"another was made": func() {
-			f.srv.Patch([]byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1submission","value":"{}"}]`))
-		},
 	}
 	for name, before := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +127,23 @@ func TestARefusedSubmissionIsVisible(t *testing.T) {
 				t.Errorf("%d submissions: a refusal is final", got)
 			}
 		})
+	}
+}
+
+// TestADeniedSubmissionIsGivenUpAfterOneDuration: another submission was made, which the policy protects.
+func TestADeniedSubmissionIsGivenUpAfterOneDuration(t *testing.T) {
+	t.Parallel()
+	short := patient
+	short.Duration, short.Margin = time.Second, time.Second-patient.Trust() // the same trust
+	f := newFixture(t, short, nil)
+	f.script(f.atSubmit(func() {
+		f.srv.Patch([]byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1submission","value":"{}"}]`))
+	}))
+	f.writeResult("r")
+	f.wantCode(f.run(), 0)
+	f.wantReport(fencing.Succeeded, fencing.DeliveryRefused)
+	if got := f.srv.Count(agenttest.Submit); got < 2 {
+		t.Errorf("%d submissions: the first 403 was believed", got)
 	}
 }
 

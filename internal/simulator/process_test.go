@@ -304,7 +304,7 @@ func (p *process) hearSubmit(r reply) {
 	case r.answer == fencing.Invalid && p.word.Result != nil:
 		p.word = &fencing.Submission{Token: p.token, Outcome: fencing.Failed, Reason: fencing.ReasonResultTooLarge}
 		p.wakesAt = p.boot()
-	case r.answer == fencing.Refused, r.answer == fencing.Invalid:
+	case (r.answer == fencing.Refused || r.answer == fencing.Invalid) && p.term.IsFinal(r.isDenied, p.boot()):
 		p.finish(fencing.DeliveryRefused)
 	case p.boot() >= p.term.Trust.Next():
 		p.stage = keeping

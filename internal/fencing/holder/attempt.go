@@ -41,6 +41,8 @@ type Attempt struct {
 	afterFence bool
 	warned     bool // the tree got the fence's SIGTERM
 
+	denial denial // of the submission
+
 	killAt Boot // next round of SIGKILL
 	deadAt Boot // when a tree that still lives is left to the kernel, which kills it as the agent exits
 }
@@ -157,6 +159,12 @@ func (a *Attempt) Hear(answer fencing.Answer, start, now Boot, jitter float64) {
 // always. Trust bounds the command, not the submission.
 func (a *Attempt) KeepsSubmitting(now Boot) bool {
 	return !bug.Is(bug.SubmissionDropped) || !a.Trust.HasEnded(now)
+}
+
+// IsFinal reports whether a refusal of the submission, received at now, is to be believed. A 403 (denied) is once it has stood for
+// D: a role may be missing for a moment, and by then the term has expired.
+func (a *Attempt) IsFinal(denied bool, now Boot) bool {
+	return !denied || !a.denial.isYoung(now, a.Trust.timing.Duration)
 }
 
 // Exit is how the command ended; nil: it never ran.

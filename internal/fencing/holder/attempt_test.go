@@ -112,6 +112,20 @@ func TestTermIsSentOnce(t *testing.T) {
 	}
 }
 
+func TestADeniedSubmissionIsBelievedAfterOneDuration(t *testing.T) {
+	a := running(0)
+	if !a.IsFinal(false, second(105)) {
+		t.Error("somebody else's write stands: that is final")
+	}
+	for at, want := range map[float64]bool{110: false, 119.9: false, 120: true} {
+		b := running(0)
+		b.IsFinal(true, second(110))
+		if got := b.IsFinal(true, second(at)); got != want {
+			t.Errorf("a 403 at %v, the first at 110: final %t, want %t", at, got, want)
+		}
+	}
+}
+
 // TestNothingIsSleptThrough: whatever has happened, the loop wakes no later than the next thing that has to be done.
 func TestNothingIsSleptThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

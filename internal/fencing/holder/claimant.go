@@ -54,8 +54,7 @@ type Claimant struct {
 	form    ClaimForm
 	lost    bool // an answer was lost
 	refused bool // since then the first form was refused: some claim stands, or the term is gone
-	denied  bool // the last answer was a 403
-	since   Boot // of the first 403
+	denial  denial
 }
 
 // NewClaimant is one that has sent nothing yet.
@@ -72,7 +71,7 @@ func (c *Claimant) Hear(answer fencing.Answer, denied bool, now Boot) ClaimVerdi
 	switch {
 	case answer == fencing.Accepted:
 		return ClaimHeld
-	case denied && c.isTolerated(now):
+	case denied && c.denial.isYoung(now, deniedGrace):
 		return ClaimOpen
 	case answer == fencing.Unavailable, answer == fencing.Unauthorized:
 		c.lost = c.lost || c.form == ClaimFirst // a repeat cannot claim
@@ -95,10 +94,16 @@ func (c *Claimant) Hear(answer fencing.Answer, denied bool, now Boot) ClaimVerdi
 	}
 }
 
-// isTolerated reports whether a 403 at now is still young.
-func (c *Claimant) isTolerated(now Boot) bool {
-	if !c.denied {
-		c.denied, c.since = true, now
+// denial remembers the first 403: a role or a policy refused, and not somebody else's write.
+type denial struct {
+	isHeard bool
+	since   Boot
+}
+
+// isYoung reports whether a 403 at now follows the first by less than the given time.
+func (d *denial) isYoung(now Boot, grace time.Duration) bool {
+	if !d.isHeard {
+		d.isHeard, d.since = true, now
 	}
-	return now.Sub(c.since) < deniedGrace
+	return now.Sub(d.since) < grace
 }
