@@ -10,6 +10,7 @@ const (
 	FencingToken   = "LEASEHOLD_FENCING_TOKEN"   //nolint:gosec // a number to pass to stores, not a credential
 	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY" // the same for every attempt
 	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"    // path of the payload, byte for byte; an empty file if there is none
+	CancelFile     = "LEASEHOLD_CANCEL_FILE"     // path of a file that appears, holding the reason, before the worker is told to stop
 	ResultFile     = "LEASEHOLD_RESULT_FILE"     // path to write the result to
 )
 
@@ -22,6 +23,7 @@ const (
 	AgentPodUID           = AgentPrefix + "POD_UID"
 	AgentNodeName         = AgentPrefix + "NODE_NAME"
 	AgentStopGrace        = AgentPrefix + "STOP_GRACE_SECONDS"
+	AgentAttemptSeconds   = AgentPrefix + "ATTEMPT_SECONDS"    // 0: no bound
 	AgentOnRenewalFailure = AgentPrefix + "ON_RENEWAL_FAILURE" // Fence or Continue
 )
 
@@ -31,6 +33,7 @@ const (
 	AgentPath      = BinDir + "/agent"    //
 	RunDir         = "/leasehold/run"     // writable, one per attempt
 	ResultPath     = RunDir + "/result"   //
+	CancelPath     = RunDir + "/cancel"   //
 	PayloadDir     = "/leasehold/payload" // read-only
 	PayloadPath    = PayloadDir + "/payload"
 	APIDir         = "/leasehold/api" // the Pod's bound token and the API server's certificate; read-only

@@ -18,6 +18,7 @@ const (
 
 // Reasons of ConditionWaiting while it is True. The list is closed.
 const (
+	WaitingStartAfter       = "StartAfter"       // until spec.startAfter
 	WaitingBackoff          = "Backoff"          // until status.nextAttemptTime
 	WaitingAwaitingRelease  = "AwaitingRelease"  // the last attempt's process may still run
 	WaitingEpochMissing     = "EpochMissing"     // the epoch ConfigMap is missing or unusable: no grants
@@ -44,6 +45,7 @@ const (
 	ReasonBudgetExceeded = "BudgetExceeded"
 	ReasonStartTimeout   = "StartTimeout"
 	ReasonCannotStart    = "CannotStart"
+	ReasonRetryRule      = "RetryRule" // a rule of spec.retry.rules says DeadLetter
 )
 
 // Labels and annotations of what the operator makes for a task.

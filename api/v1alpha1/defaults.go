@@ -37,6 +37,11 @@ func (s *LeasedTaskSpec) StartTimeout() time.Duration {
 	return seconds(s.Timeouts.StartSeconds, DefaultStartSeconds)
 }
 
+// AttemptLimit bounds the time from claim to end; 0: it is not bounded.
+func (s *LeasedTaskSpec) AttemptLimit() time.Duration {
+	return time.Duration(s.Timeouts.AttemptSeconds) * time.Second
+}
+
 // StopGrace is the time from SIGTERM to SIGKILL when a Pod is told to stop.
 func (s *LeasedTaskSpec) StopGrace() time.Duration {
 	return seconds(s.StopGraceSeconds, DefaultStopGraceSeconds)

@@ -210,6 +210,10 @@ type AttemptRecord struct {
 	// +optional
 	Evidence Evidence `json:"evidence,omitempty"`
 
+	// action is what a rule of spec.retry.rules made of this end. Unset: no rule matched.
+	// +optional
+	Action RetryAction `json:"action,omitempty"`
+
 	// lateSubmission is set when the attempt's agent submitted after its term had been revoked, and was refused.
 	// +optional
 	LateSubmission LateSubmission `json:"lateSubmission,omitempty,omitzero"`

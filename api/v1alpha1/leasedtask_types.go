@@ -26,6 +26,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.timeouts) == has(oldSelf.spec.timeouts) && (!has(self.spec.timeouts) || self.spec.timeouts == oldSelf.spec.timeouts))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.timeouts"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.retry) == has(oldSelf.spec.retry) && (!has(self.spec.retry) || self.spec.retry == oldSelf.spec.retry))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.retry"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.stopGraceSeconds) == has(oldSelf.spec.stopGraceSeconds) && (!has(self.spec.stopGraceSeconds) || self.spec.stopGraceSeconds == oldSelf.spec.stopGraceSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.stopGraceSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.startAfter) == has(oldSelf.spec.startAfter) && (!has(self.spec.startAfter) || self.spec.startAfter == oldSelf.spec.startAfter))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.startAfter"
 type LeasedTask struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -57,6 +58,11 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT; to find that, run `docker inspect --format '{{json .Config.Entrypoint}}' IMAGE` or `crane config IMAGE`",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 type LeasedTaskSpec struct {
+	// startAfter is the earliest time of the first attempt, on the operator's clock. Until then the task waits, with no Lease and
+	// no Pod. Default: now. Immutable after the first grant.
+	// +optional
+	StartAfter *metav1.Time `json:"startAfter,omitempty"`
+
 	// template is the Pod that runs one attempt. The worker container needs a command; the agent becomes its parent.
 	// restartPolicy must be Never or unset: retries are the task's, each with a new Pod and a new fencing token.
 	// terminationGracePeriodSeconds and activeDeadlineSeconds are set by the operator; see stopGraceSeconds. So are the
@@ -156,78 +162,20 @@ const (
 // +kubebuilder:validation:MinProperties=1
 type TimeoutsSpec struct {
 	// startSeconds bounds, for each attempt, the time from the grant to the worker's claim, in seconds: scheduling, image
-	// pull, volumes, init containers. After it the Pod is deleted and the task is dead-lettered with the cause; what
-	// cannot start the first time is not tried again. Default 3600.
+	// pull, volumes, init containers. After it the Pod is deleted and the task is dead-lettered with the cause: what
+	// cannot start the first time is not tried again, unless a rule of retry.rules on reason StartTimeout says so.
+	// Default 3600.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	StartSeconds int32 `json:"startSeconds,omitempty"`
+
+	// attemptSeconds bounds, for each attempt, the time from the worker's claim to its end, in seconds, on the worker's node. Then
+	// the worker is told to stop (its cancel file says DeadlineExceeded, and it gets SIGTERM), has stopGraceSeconds, and is
+	// killed. The attempt is a failure with reason DeadlineExceeded, unless the worker wrote its result and exited with 0
+	// meanwhile. Heartbeats do not extend it. Default: no bound.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	AttemptSeconds int32 `json:"attemptSeconds,omitempty"`
 }
-
-// RetrySpec has two budgets. Failures are the attempt's own fault: a non-zero exit, a result that does not verify, memory
-// exhausted, a worker that vanished without explanation. Disruptions are not: eviction, preemption, a deleted Pod, a lost node,
-// a worker that fenced itself. Waiting counts against neither.
-//
-// +kubebuilder:validation:MinProperties=1
-type RetrySpec struct {
-	// maxAttempts is how many failures the task may have in all, the first attempt included: with 1 the first failure is
-	// the last. Default 5.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	MaxAttempts int32 `json:"maxAttempts,omitempty"`
-
-	// maxDisruptions is how many disruptions are forgiven; one more ends the task. 0: none. Default 10.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000
-	MaxDisruptions *int32 `json:"maxDisruptions,omitempty"`
-
-	// backoff is the pause before the next attempt.
-	// +optional
-	Backoff BackoffSpec `json:"backoff,omitzero"`
-}
-
-// BackoffSpec is an exponential pause: bound = min(maxSeconds, initialSeconds * factor^(n-1)), with n the number of failures and
-// disruptions so far, then jitter.
-//
-// +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="(has(self.maxSeconds) ? self.maxSeconds : 300) >= (has(self.initialSeconds) ? self.initialSeconds : 1)",message="must not be below initialSeconds (defaults: initialSeconds 1, maxSeconds 300)",fieldPath=".maxSeconds"
-type BackoffSpec struct {
-	// initialSeconds is the bound of the first pause, in seconds. Default 1.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=86400
-	InitialSeconds int32 `json:"initialSeconds,omitempty"`
-
-	// maxSeconds is the largest bound, in seconds. Not below initialSeconds. Default 300.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=86400
-	MaxSeconds int32 `json:"maxSeconds,omitempty"`
-
-	// factor multiplies the bound from one pause to the next; 1 keeps it constant. Default 2.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10
-	Factor int32 `json:"factor,omitempty"`
-
-	// jitter spreads retries that began together. Full: uniform between 0 and the bound. Equal: half of the bound, and
-	// uniform up to as much again. None: the bound. Default Full.
-	// +optional
-	Jitter Jitter `json:"jitter,omitempty"`
-}
-
-// Jitter spreads retries that began together.
-//
-// +kubebuilder:validation:Enum=Full;Equal;None
-type Jitter string
-
-const (
-	// JitterFull is uniform between 0 and the bound.
-	JitterFull Jitter = "Full"
-	// JitterEqual is half of the bound, and uniform up to as much again.
-	JitterEqual Jitter = "Equal"
-	// JitterNone is the bound.
-	JitterNone Jitter = "None"
-)

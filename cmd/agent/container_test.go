@@ -86,7 +86,7 @@ func settings(srv *agenttest.Server) []string {
 		"KUBERNETES_SERVICE_HOST=" + string(host), "KUBERNETES_SERVICE_PORT=" + string(port),
 		env.Namespace + "=default", env.FencingToken + "=17592186044417", env.ResultFile + "=" + env.ResultPath,
 		env.AgentLease + "=lh-1", env.AgentPodName + "=pod-1", env.AgentPodUID + "=uid-1", env.AgentNodeName + "=node-1",
-		env.AgentDurationSeconds + "=10", env.AgentStopGrace + "=30", env.AgentOnRenewalFailure + "=Fence",
+		env.AgentDurationSeconds + "=10", env.AgentStopGrace + "=30", env.AgentOnRenewalFailure + "=Fence", env.AgentAttemptSeconds + "=0",
 	}
 }
 

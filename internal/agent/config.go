@@ -17,21 +17,23 @@ import (
 
 // Config is what one agent process is told about its attempt.
 type Config struct {
-	Server    string // host:port of the API server
-	Namespace string
-	Lease     string
-	PodName   string // the holder's identity
-	PodUID    string
-	NodeName  string
-	Token     fencing.Token
-	Timing    fencing.Timing
-	StopGrace time.Duration
+	Server       string // host:port of the API server
+	Namespace    string
+	Lease        string
+	PodName      string // the holder's identity
+	PodUID       string
+	NodeName     string
+	Token        fencing.Token
+	Timing       fencing.Timing
+	StopGrace    time.Duration
+	AttemptLimit time.Duration // from claim to end; 0: not bounded
 	// OnRenewalFailure is what to do when the term cannot be renewed.
 	OnRenewalFailure holder.OnRenewalFailure
 
 	TokenPath      string
 	CAPath         string
 	ResultPath     string
+	CancelPath     string // a file that says why the command is told to stop
 	TerminationLog string
 	CgroupRoot     string
 }
@@ -76,10 +78,12 @@ func ConfigFrom(getenv func(string) string) (Config, error) {
 		Token:            fencing.Token(number(env.FencingToken, 1)),
 		Timing:           fencing.TimingFor(seconds(number(env.AgentDurationSeconds, 1))),
 		StopGrace:        seconds(number(env.AgentStopGrace, 0)),
+		AttemptLimit:     seconds(number(env.AgentAttemptSeconds, 0)),
 		OnRenewalFailure: holder.OnRenewalFailure(text(env.AgentOnRenewalFailure)),
 		TokenPath:        env.TokenPath,
 		CAPath:           env.CAPath,
 		ResultPath:       env.ResultPath,
+		CancelPath:       env.CancelPath,
 		TerminationLog:   env.TerminationLog,
 		CgroupRoot:       "/sys/fs/cgroup",
 	}

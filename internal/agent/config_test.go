@@ -15,7 +15,7 @@ func settings() map[string]string {
 		"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443",
 		env.Namespace: "ns", env.FencingToken: "17592186044417", env.AgentLease: "lh-1", env.AgentPodName: "p", env.AgentPodUID: "u",
 		env.AgentNodeName: "n", env.AgentDurationSeconds: "30", env.AgentStopGrace: "40",
-		env.AgentOnRenewalFailure: "Continue",
+		env.AgentOnRenewalFailure: "Continue", env.AgentAttemptSeconds: "0",
 	}
 }
 
@@ -48,7 +48,7 @@ func TestConfigFrom(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ConfigFrom(func(string) string { return "" }); strings.Count(err.Error(), "is not set") != 11 {
+	if _, err := ConfigFrom(func(string) string { return "" }); strings.Count(err.Error(), "is not set") != 12 {
 		t.Errorf("everything that is wrong is named at once, once: %v", err)
 	}
 }

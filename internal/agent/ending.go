@@ -21,6 +21,7 @@ type ending struct {
 	Exit    *holder.Exit // nil: the command never ran
 	Start   error        // why it could not be started
 	Fenced  string       // why the term was lost while the command ran, or before
+	Overdue bool         // it ran for as long as an attempt may
 	Stopped bool         // the Pod was told to stop
 	OOM     bool         // the kernel killed a process of the container for memory
 	Result  result
@@ -34,6 +35,8 @@ func (e ending) submission() fencing.Submission {
 		return e.with(fencing.Failed, fencing.ReasonCommandNotRunnable, e.Start.Error())
 	case e.Fenced != "":
 		return e.with(fencing.Fenced, fencing.ReasonRenewalFailed, e.Fenced)
+	case e.Overdue && (e.Exit == nil || e.Exit.Code != 0 || !e.Result.Written):
+		return e.with(fencing.Failed, fencing.ReasonDeadlineExceeded, "the attempt ran for as long as timeouts.attemptSeconds allows, and ended without a result")
 	case e.Exit == nil:
 		return e.with(fencing.Interrupted, fencing.ReasonTerminated, "the Pod was told to stop before the command was started")
 	case e.Stopped && (e.Exit.Code != 0 || !e.Result.Written):

@@ -182,7 +182,7 @@ func testConfig(t *testing.T, srv *agenttest.Server, dir string, timing fencing.
 	must(t, err)
 	cfg := Config{Server: srv.HostPort(), Namespace: "default", Lease: "lh-1", PodName: testPod, PodUID: testUID, NodeName: "node-1",
 		Token: testToken, Timing: timing, StopGrace: 30 * time.Second, OnRenewalFailure: holder.Fence, CAPath: ca, TokenPath: token,
-		ResultPath: filepath.Join(dir, "result"), TerminationLog: filepath.Join(dir, "termination-log"), CgroupRoot: dir}
+		ResultPath: filepath.Join(dir, "result"), CancelPath: filepath.Join(dir, "cancel"), TerminationLog: filepath.Join(dir, "termination-log"), CgroupRoot: dir}
 	must(t, os.WriteFile(cfg.TerminationLog, nil, 0o600))
 	return cfg
 }

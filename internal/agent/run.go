@@ -29,6 +29,7 @@ func (a *Agent) Run(ctx context.Context) int {
 		return a.abandon(stopped)
 	}
 	attempt := holder.NewAttempt(*held, a.Config.StopGrace)
+	attempt.LimitTo(a.Config.AttemptLimit)
 	if stopped {
 		attempt.Stop(a.Clock.Boot())
 	}
@@ -71,6 +72,7 @@ func (a *Agent) gather(attempt *holder.Attempt, oomBefore int) ending {
 		Exit:    attempt.Exit(),
 		Start:   attempt.StartError(),
 		Fenced:  attempt.LostWhileRunning(),
+		Overdue: attempt.IsOverdue(),
 		Stopped: attempt.IsStopped(),
 		OOM:     oomKills(a.Config.CgroupRoot) > oomBefore,
 	}
@@ -84,6 +86,13 @@ func (a *Agent) gather(attempt *holder.Attempt, oomBefore int) ending {
 func (a *Agent) report(report fencing.Report) {
 	if err := writeReport(a.Config.TerminationLog, report); err != nil {
 		a.Log.Warn("The termination message cannot be written", "error", err)
+	}
+}
+
+// tellWhy writes the cancel file, before the command gets its signal. The first reason stands.
+func (a *Agent) tellWhy(reason string) {
+	if err := writeOnce(a.Config.CancelPath, reason); err != nil {
+		a.Log.Warn("The cancel file cannot be written", "error", err)
 	}
 }
 

@@ -71,7 +71,13 @@ func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
 	s.Check(now)
 	if s.TermDue() {
 		a.Log.Error("Fenced", "reason", s.Fenced())
+		a.tellWhy(fencing.ReasonRenewalFailed)
 		a.Tree.Kill(syscall.SIGTERM)
+	}
+	if s.StopDue() {
+		a.Log.Warn("The attempt's time is over")
+		a.tellWhy(fencing.ReasonDeadlineExceeded)
+		a.Tree.Signal(syscall.SIGTERM, true)
 	}
 	if s.MayStart(now) {
 		err := a.Tree.Start()
@@ -115,6 +121,7 @@ func (a *Agent) pass(s *holder.Attempt, sig syscall.Signal) {
 	if isStop(sig) && !s.IsStopped() {
 		s.Stop(a.Clock.Boot())
 		a.Log.Info("Told to stop", "signal", int(sig))
+		a.tellWhy(fencing.ReasonTerminated)
 	}
 	a.Tree.Signal(sig, isStop(sig))
 }

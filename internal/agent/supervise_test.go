@@ -2,6 +2,7 @@ package agent
 
 import (
 	"io/fs"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -267,6 +268,42 @@ func TestStop(t *testing.T) {
 			if (got.Result != nil) != (tc.want == fencing.Succeeded) {
 				t.Errorf("submitted %+v", got)
 			}
+		})
+	}
+}
+
+// TestAnAttemptThatTakesTooLongIsStopped: the cancel file is there before the signal, the rest as after any other stop.
+func TestAnAttemptThatTakesTooLongIsStopped(t *testing.T) {
+	tests := map[string]struct {
+		result string
+		code   int
+		want   fencing.Outcome
+		reason string
+	}{
+		"it gives up":                   {"", 1, fencing.Failed, fencing.ReasonDeadlineExceeded},
+		"it claims success, no result":  {"", 0, fencing.Failed, fencing.ReasonDeadlineExceeded},
+		"it brings its result in time":  {"here", 0, fencing.Succeeded, fencing.ReasonCompleted},
+		"it has a result, and fails so": {"here", 2, fencing.Failed, fencing.ReasonDeadlineExceeded},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, patient, nil)
+			f.agent.Config.AttemptLimit = 100 * time.Millisecond
+			f.tree.onStart = nil
+			f.tree.onSignal = func(tree *fakeTree, _ syscall.Signal) {
+				reason, err := os.ReadFile(f.agent.Config.CancelPath)
+				if err != nil || string(reason) != fencing.ReasonDeadlineExceeded {
+					t.Errorf("the cancel file says %q: %v", reason, err)
+				}
+				if tc.result != "" {
+					f.writeResult(tc.result)
+				}
+				tree.end(holder.Exit{Code: tc.code})
+			}
+			f.run()
+			f.wantSubmitted(tc.want, tc.reason)
+			f.wantOrder("start", "signal terminated to the group", "Submit")
 		})
 	}
 }

@@ -31,6 +31,9 @@ type sighting struct {
 	held  string // the resourceVersion of a claimed term; empty: it is not claimed
 	since time.Time
 	timer clock.Timer
+
+	claim   string // empty: not claimed
+	claimed time.Time
 }
 
 // absence is the mark of a Lease that is not there, under the token that the task has on record meanwhile: that one was absent
@@ -69,6 +72,16 @@ func (o *Observer) See(task *v1alpha1.LeasedTask, term *fencing.Term, now time.T
 	return o.sight.Clip(o.note(task.UID, key, term, mark, now).since, now)
 }
 
+// ClaimedSince is when this process first saw the task's present claim, on its own clock; zero if there is none.
+func (o *Observer) ClaimedSince(task *v1alpha1.LeasedTask) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.seen[task.UID]; ok && s.claim != "" {
+		return s.claimed
+	}
+	return time.Time{}
+}
+
 // SeeLease is See for a record that a watch delivered.
 func (o *Observer) SeeLease(taskUID types.UID, task types.NamespacedName, term *fencing.Term, now time.Time) {
 	o.mu.Lock()
@@ -97,6 +110,9 @@ func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.
 	// A request that arrives twice may put an old renewTime over a younger one that this process never saw: to be unchanged, a
 	// held term must be the same version. A revoke is no sign of life.
 	isWritten := held != "" && s.held != held
+	if claim := claimOf(term); claim != s.claim {
+		s.claim, s.claimed = claim, now
+	}
 	if s.mark != mark || isWritten {
 		s.mark, s.since = mark, now
 		s.stop()
@@ -106,6 +122,14 @@ func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.
 	}
 	s.held = held
 	return s
+}
+
+// claimOf identifies a claim across all terms; empty: there is none.
+func claimOf(term *fencing.Term) string {
+	if term == nil || term.Claim == nil {
+		return ""
+	}
+	return term.UID + " " + term.Claim.String()
 }
 
 // WakeIn wakes the task after d unless its term is renewed before.

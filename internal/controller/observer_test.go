@@ -234,3 +234,28 @@ func TestObserverWhileBlind(t *testing.T) {
 		t.Errorf("after the return, unchanged since %s, want 1m0s", got)
 	}
 }
+
+func TestObserverRemembersTheClaimThroughRenewals(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	granted := heldTerm(0)
+	granted.Claim = nil
+	w.see(task, granted)
+	if got := w.ClaimedSince(task); !got.IsZero() {
+		t.Errorf("not claimed, and claimed since %s", got)
+	}
+	w.pass(3 * time.Second)
+	w.see(task, heldTerm(0))
+	w.pass(3 * time.Second)
+	w.see(task, heldTerm(1))
+	if got := w.ClaimedSince(task).Sub(start); got != 3*time.Second {
+		t.Errorf("claimed since %s, want 3s", got)
+	}
+	another := heldTerm(0)
+	claim := fencing.ParseClaim("nonce-2/node/uid")
+	another.Claim = &claim
+	w.see(task, another)
+	if got := w.ClaimedSince(task).Sub(start); got != 6*time.Second {
+		t.Errorf("claimed by another since %s, want 6s", got)
+	}
+}

@@ -41,6 +41,7 @@ const (
 	ReasonResultTooLarge      = "ResultTooLarge"      // result above MaxResultBytes, or its encoding above MaxSubmissionBytes
 	ReasonResultInvalid       = "ResultInvalid"       // result is not UTF-8 text, or cannot be read
 	ReasonTerminated          = "Terminated"          // SIGTERM from outside, without a result
+	ReasonDeadlineExceeded    = "DeadlineExceeded"    // it ran longer than timeouts.attemptSeconds
 	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
 	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read
 	ReasonTokenMismatch       = "TokenMismatch"       // it names another token than the one granted

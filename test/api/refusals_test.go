@@ -2,11 +2,14 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -21,6 +24,9 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 	}
 	retry := func(change func(*v1alpha1.RetrySpec)) func(*v1alpha1.LeasedTask) {
 		return func(task *v1alpha1.LeasedTask) { change(&task.Spec.Retry) }
+	}
+	rules := func(rules ...v1alpha1.RetryRule) func(*v1alpha1.LeasedTask) {
+		return retry(func(r *v1alpha1.RetrySpec) { r.Rules = rules })
 	}
 	always := corev1.ContainerRestartPolicyAlways
 	tests := map[string]struct {
@@ -51,6 +57,8 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 		}), []string{"spec.template.spec", "leasehold-"}},
 
 		"lease too short":   {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 9 }, []string{"spec.lease.durationSeconds", "10"}},
+		"renewal policy":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.OnRenewalFailure = "Pause" }, []string{"spec.lease.onRenewalFailure", "Fence"}},
+		"attempt limit":     {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.AttemptSeconds = -1 }, []string{"spec.timeouts.attemptSeconds", "1"}},
 		"lease too long":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 3601 }, []string{"spec.lease.durationSeconds", "3600"}},
 		"start timeout":     {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = -1 }, []string{"spec.timeouts.startSeconds", "1"}},
 		"negative grace":    {func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = -1 }, []string{"spec.stopGraceSeconds"}},
@@ -60,6 +68,20 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 		"disruptions":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxDisruptions = new(int32(-1)) }), []string{"spec.retry.maxDisruptions", "0"}},
 		"factor":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Factor = -1 }), []string{"spec.retry.backoff.factor", "1"}},
 		"jitter":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Jitter = "Some" }), []string{"spec.retry.backoff.jitter", "Full"}},
+		"rule without a requirement": {rules(v1alpha1.RetryRule{Action: v1alpha1.RetryActionRetry}),
+			[]string{"spec.retry.rules[0]", "at least one of onExitCodes"}},
+		"rule with an unknown action": {rules(v1alpha1.RetryRule{Action: "Forget", OnReasons: []string{"OOMKilled"}}),
+			[]string{"spec.retry.rules[0].action", "DeadLetter"}},
+		"rule without an action": {rules(v1alpha1.RetryRule{OnReasons: []string{"OOMKilled"}}), []string{"spec.retry.rules[0].action"}},
+		"21 rules":               {rules(slices.Repeat([]v1alpha1.RetryRule{{Action: v1alpha1.RetryActionRetry, OnReasons: []string{"A"}}}, 21)...), []string{"spec.retry.rules", "20"}},
+		"exit code 256": {rules(v1alpha1.RetryRule{Action: v1alpha1.RetryActionRetry,
+			OnExitCodes: v1alpha1.ExitCodeRequirement{Operator: v1alpha1.ExitCodeIn, Values: []int32{256}}}), []string{"spec.retry.rules[0].onExitCodes.values[0]", "255"}},
+		"exit codes without an operator": {rules(v1alpha1.RetryRule{Action: v1alpha1.RetryActionRetry,
+			OnExitCodes: v1alpha1.ExitCodeRequirement{Values: []int32{1}}}), []string{"spec.retry.rules[0].onExitCodes.operator"}},
+		"a reason with a space": {rules(v1alpha1.RetryRule{Action: v1alpha1.RetryActionRetry, OnReasons: []string{"out of memory"}}),
+			[]string{"spec.retry.rules[0].onReasons[0]"}},
+		"the same Pod condition twice": {rules(v1alpha1.RetryRule{Action: v1alpha1.RetryActionRetry,
+			OnPodConditions: []v1alpha1.PodConditionRequirement{{Type: "Ready"}, {Type: "Ready"}}}), []string{"spec.retry.rules[0].onPodConditions[1]"}},
 		"max below initial": {retry(func(r *v1alpha1.RetrySpec) {
 			r.Backoff.InitialSeconds, r.Backoff.MaxSeconds = 10, 5
 		}),
@@ -107,7 +129,7 @@ func TestATaskThatCouldNotBeRecordedIsRefused(t *testing.T) {
 func TestZeroIsRefusedWhereItMeansNothing(t *testing.T) {
 	s := set(t, nil)
 	for _, path := range []string{
-		"lease.durationSeconds", "timeouts.startSeconds", "stopGraceSeconds", "retry.maxAttempts",
+		"lease.durationSeconds", "timeouts.startSeconds", "timeouts.attemptSeconds", "stopGraceSeconds", "retry.maxAttempts",
 		"retry.backoff.initialSeconds", "retry.backoff.maxSeconds", "retry.backoff.factor",
 	} {
 		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster.Task(s.namespace, "zero", "true"))
@@ -154,6 +176,7 @@ func TestTheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T)
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	tests := map[string]func(*v1alpha1.LeasedTaskSpec){
 		"spec.template":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Template.Spec.Containers[0].Image = "other" },
+		"spec.startAfter":       func(spec *v1alpha1.LeasedTaskSpec) { spec.StartAfter = new(metav1.NewTime(time.Now())) },
 		"spec.payload":          func(spec *v1alpha1.LeasedTaskSpec) { spec.Payload = new("new") },
 		"spec.workerContainer":  func(spec *v1alpha1.LeasedTaskSpec) { spec.WorkerContainer = "worker" },
 		"spec.lease":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Lease.DurationSeconds = 20 },

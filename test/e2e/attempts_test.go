@@ -14,6 +14,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
 func key(namespace, name string) types.NamespacedName {
@@ -225,4 +226,19 @@ func hostname(node string) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
 	}}
+}
+
+func TestHungWorkIsStoppedAtItsDeadlineThoughItsLeaseIsRenewed(t *testing.T) {
+	s := tell(t, sideBySide)
+	deadline := func(task *v1alpha1.LeasedTask) {
+		task.Spec.Timeouts.AttemptSeconds, task.Spec.StopGraceSeconds, task.Spec.Retry.MaxAttempts = 3, 1, 1
+	}
+	hung := s.start("hung", `trap "" TERM; while :; do sleep 1; done`, deadline)
+	polite := s.start("polite", `until [ -e "$LEASEHOLD_CANCEL_FILE" ]; do sleep 0.1; done; cat "$LEASEHOLD_CANCEL_FILE" > "$LEASEHOLD_RESULT_FILE"`, deadline)
+	s.untilFinished(hung)
+	end := hung.Status.History[0]
+	s.must(hung.Status.Phase == v1alpha1.PhaseDeadLettered && end.Outcome == v1alpha1.AttemptFailed && end.Reason == "DeadlineExceeded" &&
+		end.Evidence == v1alpha1.EvidenceSubmission, "task %s: %s", hung.Name, cluster.Describe(hung))
+	s.untilFinished(polite)
+	s.must(polite.Status.Phase == v1alpha1.PhaseCompleted && *polite.Status.Result == "DeadlineExceeded", "task %s: %s", polite.Name, cluster.Describe(polite))
 }

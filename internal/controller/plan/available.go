@@ -54,6 +54,16 @@ func unrecordedRelease(s *Snapshot) (Plan, bool) {
 	return p, true
 }
 
+func startingLater(s *Snapshot) (Plan, bool) {
+	at := s.Task.Spec.StartAfter
+	if at == nil || s.Task.Status.Attempt > 0 || !s.Now.Before(at.Time) {
+		return Plan{}, false
+	}
+	p := s.write(s.status(), waiting{v1alpha1.WaitingStartAfter, "the first attempt starts after " + at.UTC().Format(time.RFC3339)})
+	p.Requeue = at.Sub(s.Now)
+	return p, true
+}
+
 func backingOff(s *Snapshot) (Plan, bool) {
 	next := s.Task.Status.NextAttemptTime
 	if next == nil {

@@ -72,6 +72,18 @@ var availableTable = map[string]decision{
 		given: []func(*Snapshot){available},
 		want:  want{Rule: RuleGrant, Lease: `grant task-1-xyz attempt 1 over ""`, Pods: "create", Live: true, Counts: "grant"},
 	},
+	"before its time there is no grant": {
+		given: []func(*Snapshot){available, startsAt(90 * time.Second)},
+		want:  want{Rule: RuleStartAfter, Status: "Available attempt 0", Waiting: "StartAfter", Ready: "False/StartAfter", Requeue: 90 * time.Second},
+	},
+	"at its time there is": {
+		given: []func(*Snapshot){available, startsAt(0)},
+		want:  want{Rule: RuleGrant, Lease: `grant task-1-xyz attempt 1 over ""`, Pods: "create", Live: true, Counts: "grant"},
+	},
+	"its time does not matter to later attempts": {
+		given: []func(*Snapshot){backedOff, pauseOver, startsAt(time.Hour)},
+		want:  want{Rule: RuleGrant, Lease: `grant task-2-xyz attempt 2 over "77"`, Pods: "create", Live: true, Counts: "grant"},
+	},
 	"the next grant goes over the ended term, by its resourceVersion": {
 		given: []func(*Snapshot){backedOff, pauseOver},
 		want:  want{Rule: RuleGrant, Lease: `grant task-2-xyz attempt 2 over "77"`, Pods: "create", Live: true, Counts: "grant"},

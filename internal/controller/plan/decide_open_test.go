@@ -203,6 +203,18 @@ var lostTable = map[string]decision{
 		want: want{Rule: RuleRevoked, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted PodDeleted Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted"},
 	},
+	"it takes too long, and its agent does nothing about it": {
+		given: []func(*Snapshot){onRecord, podRuns, limited(60, 120*time.Second)},
+		want:  loses(RuleOverdue, "Failed DeadlineExceeded Observation", settleTime),
+	},
+	"it may take a little longer": {
+		given: []func(*Snapshot){onRecord, podRuns, limited(60, 119*time.Second)},
+		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Requeue: time.Second, Watch: 25 * time.Second},
+	},
+	"it takes too long, by the first sight of another process": {
+		given: []func(*Snapshot){claimed, podRuns, limited(60, 0)},
+		want:  want{Rule: RuleRunning, Status: "Running attempt 1", Ready: "False/Running", Requeue: 2 * time.Minute, Watch: 25 * time.Second, Counts: "claim"},
+	},
 	"somebody deletes the Lease of a running worker": {
 		given: []func(*Snapshot){onRecord, podRuns, leaseGone},
 		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",
@@ -227,4 +239,11 @@ func loses(rule Rule, entry string, requeue time.Duration) want {
 		w.Lease, w.Counts = "revoke expired", w.Counts+", expiry"
 	}
 	return w
+}
+
+// limited bounds an attempt whose claim was first seen a while ago. With the defaults, 60 s for stop and lease come on top.
+func limited(seconds int32, seen time.Duration) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Task.Spec.Timeouts.AttemptSeconds, s.ClaimedSince = seconds, now.Add(-seen)
+	}
 }

@@ -32,7 +32,7 @@ type want struct {
 	Rule   Rule
 	Lease  string // "grant HOLDER attempt N [over RV]", "revoke", "revoke expired"
 	Status string // "PHASE attempt N", with what else the status says in brief; empty: no write
-	// Entry is the history entry that the plan adds: "OUTCOME REASON EVIDENCE [exit N]".
+	// Entry is the history entry that the plan adds: "OUTCOME REASON EVIDENCE [exit N] [ACTION]".
 	Entry   string
 	Waiting string // reason of the Waiting condition in the status, if True
 	Ready   string // "STATUS/REASON" of condition Ready in the status
@@ -54,6 +54,7 @@ var tables = map[string]map[string]decision{
 	"lost":      lostTable,
 	"expired":   expiredTable,
 	"sweep":     sweepTable,
+	"rules":     retryRuleTable,
 }
 
 // TestDecide runs all tables.
@@ -249,6 +250,9 @@ func briefStatus(w *want, was, is *v1alpha1.LeasedTaskStatus) {
 		w.Entry = fmt.Sprintf("%s %s %s", e.Outcome, e.Reason, e.Evidence)
 		if e.ExitCode != nil {
 			w.Entry += fmt.Sprintf(" exit %d", *e.ExitCode)
+		}
+		if e.Action != "" {
+			w.Entry += " " + string(e.Action)
 		}
 	}
 	if c := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionWaiting); c != nil && c.Status == metav1.ConditionTrue {

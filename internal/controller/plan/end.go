@@ -46,9 +46,13 @@ const (
 	ReasonInvalidImageName = "InvalidImageName"
 )
 
-// isFatal reports whether an attempt ends the task whatever budget is left: what cannot start the first time never will.
-// A worker that did start may submit any reason, these too; it means nothing.
+// isFatal reports whether an attempt ends the task whatever budget is left: a rule says so, or none says otherwise and it
+// could not start, which what cannot start the first time never will. A worker that did start may submit any reason, these
+// too; it means nothing.
 func isFatal(entry *v1alpha1.AttemptRecord) bool {
+	if entry.Action != "" {
+		return entry.Action == v1alpha1.RetryActionDeadLetter
+	}
 	switch entry.Reason {
 	case ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName:
 		return entry.StartTime == nil
@@ -75,7 +79,12 @@ type end struct {
 	message  string
 	exitCode *int32
 	evidence v1alpha1.Evidence
+	// cause is what a start that took too long was waiting for, a reason of the Waiting condition; empty for any other end.
+	cause string
 }
+
+// recordedReason is the reason as the history has it.
+func recordedReason(e *end) string { return fencing.Truncate(cmp.Or(e.reason, ReasonUnspecified), 64) }
 
 func failure(evidence v1alpha1.Evidence, reason, format string, args ...any) end {
 	return end{outcome: v1alpha1.AttemptFailed, reason: reason, message: fmt.Sprintf(format, args...), evidence: evidence}
@@ -189,18 +198,26 @@ func podDisruption(pod *corev1.Pod) (end, bool) {
 	return end{}, false
 }
 
-// record appends the ended attempt to the history and charges it to its budget.
+// record appends the ended attempt to the history and charges it to its budget, as the task's rules want it.
 func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
+	action := actionFor(s.Task.Spec.Retry.Rules, &e, s.holderPod())
+	switch action {
+	case v1alpha1.RetryActionRetry, v1alpha1.RetryActionDeadLetter:
+		e.outcome = v1alpha1.AttemptFailed
+	case v1alpha1.RetryActionIgnore:
+		e.outcome = v1alpha1.AttemptDisrupted
+	}
 	entry := v1alpha1.AttemptRecord{
 		Attempt:      status.Attempt,
 		FencingToken: status.FencingToken,
 		PodName:      s.Task.Status.Holder.PodName,
 		EndTime:      new(metav1.NewTime(s.Now)),
 		Outcome:      e.outcome,
-		Reason:       fencing.Truncate(cmp.Or(e.reason, ReasonUnspecified), 64),
+		Reason:       recordedReason(&e),
 		Message:      fencing.Truncate(e.message, maxMessage),
 		ExitCode:     e.exitCode,
 		Evidence:     e.evidence,
+		Action:       action,
 	}
 	if s.hasClaim() {
 		s.recordClaim(status)

@@ -36,7 +36,7 @@ func (s *Snapshot) untilReleased() time.Duration {
 }
 
 func giveUp(s *Snapshot) (Plan, bool) {
-	if budgetUsed(&s.Task.Spec.Retry, &s.Task.Status) == "" {
+	if !s.isOver(&s.Task.Status) {
 		return Plan{}, false
 	}
 	status := s.status()

@@ -65,12 +65,33 @@ func expired(s *Snapshot) (Plan, bool) {
 	return p, true
 }
 
+// overdue is for an agent that does not do what it should: it ends its own attempt after attemptSeconds and the stop grace,
+// and a whole duration on top is more than it needs to say so.
+func overdue(s *Snapshot) (Plan, bool) {
+	if left, limited := s.untilOverdue(); !limited || left > 0 {
+		return Plan{}, false
+	}
+	p := s.endAttempt(failure(v1alpha1.EvidenceObservation, fencing.ReasonDeadlineExceeded,
+		"the attempt ran longer than %s, and its agent did not end it", s.Task.Spec.AttemptLimit()), unreleased)
+	p.Revoke = &Revoke{}
+	return p, true
+}
+
+// untilOverdue is how long the claimed attempt may still run before the controller ends it; false: it is not limited.
+func (s *Snapshot) untilOverdue() (time.Duration, bool) {
+	spec := &s.Task.Spec
+	if spec.AttemptLimit() == 0 || s.ClaimedSince.IsZero() {
+		return 0, false
+	}
+	return spec.AttemptLimit() + spec.StopGrace() + spec.LeaseDuration() - s.Now.Sub(s.ClaimedSince), true
+}
+
 func claimSeen(s *Snapshot) (Plan, bool) {
 	young := runningAfter - s.Now.Sub(s.Since)
 	if s.Task.Status.Phase != v1alpha1.PhaseClaimed || young <= 0 {
 		return Plan{}, false
 	}
-	return Plan{Requeue: young, Watch: s.leftOfTerm()}, true
+	return s.hold(Plan{Requeue: young}), true
 }
 
 func running(s *Snapshot) (Plan, bool) {
@@ -80,21 +101,20 @@ func running(s *Snapshot) (Plan, bool) {
 	status := s.status()
 	status.Phase = v1alpha1.PhaseRunning
 	s.recordClaim(status)
-	p := s.write(status, waiting{})
-	p.Watch = s.leftOfTerm()
+	p := s.hold(s.write(status, waiting{}))
 	p.Counts = s.claimCount()
 	return p, true
 }
 
-func held(s *Snapshot) (Plan, bool) {
-	p := s.write(s.status(), waiting{})
-	p.Watch = s.leftOfTerm()
-	return p, true
-}
+func held(s *Snapshot) (Plan, bool) { return s.hold(s.write(s.status(), waiting{})), true }
 
-func (s *Snapshot) leftOfTerm() time.Duration {
-	_, left := fencing.Judge(s.Term, s.Since, s.Now)
-	return left
+// hold says when a held term has to be looked at again: when it will have expired, and when it will be overdue.
+func (s *Snapshot) hold(p Plan) Plan {
+	_, p.Watch = fencing.Judge(s.Term, s.Since, s.Now)
+	if left, limited := s.untilOverdue(); limited {
+		p.requeueWithin(left)
+	}
+	return p
 }
 
 // claimCount counts a claim with the write that first records it.
@@ -115,15 +135,15 @@ const (
 func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	status := s.status()
 	s.record(status, e)
-	counts := append(s.claimCount(), Count{CountAttempt, string(e.outcome)})
 	w := waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", status.Attempt)}
-	last := lastOf(status.History)
-	isOver := isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != ""
+	last := lastOf(status.History) // with the outcome that the task's rules made of it
+	counts := append(s.claimCount(), Count{CountAttempt, string(last.Outcome)})
+	isOver := s.isOver(status)
 	if !isOver {
 		pause := Backoff(&s.Task.Spec.Retry.Backoff, status.Failures+status.Disruptions, s.Jitter)
 		status.NextAttemptTime = new(metav1.NewMicroTime(s.Now.Add(pause).Truncate(time.Microsecond)))
 	}
-	events := []Event{{Warning: true, Reason: "Attempt" + string(e.outcome), Action: "EndAttempt",
+	events := []Event{{Warning: true, Reason: "Attempt" + string(last.Outcome), Action: "EndAttempt",
 		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, last.Reason, last.Message)}}
 	switch {
 	case !isReleased:

@@ -36,6 +36,12 @@ func budgetUsed(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) str
 	return ""
 }
 
+// isOver reports whether there will be no further attempt after those on record.
+func (s *Snapshot) isOver(status *v1alpha1.LeasedTaskStatus) bool {
+	last := lastOf(status.History)
+	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != ""
+}
+
 // backoffOf is what a task waits for between two attempts.
 func backoffOf(status *v1alpha1.LeasedTaskStatus) waiting {
 	if status.NextAttemptTime == nil { // a budget that was raised since: no pause was set

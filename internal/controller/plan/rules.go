@@ -29,6 +29,8 @@ const (
 	RuleUnrecordedSubmission Rule = "UnrecordedSubmission"
 	// RuleUnrecordedRelease: a claimed term that the status never knew was revoked; its process may still run.
 	RuleUnrecordedRelease Rule = "UnrecordedRelease"
+	// RuleStartAfter: the task's time has not come.
+	RuleStartAfter Rule = "StartAfter"
 	// RuleBackoff: the pause before the next attempt is not over.
 	RuleBackoff Rule = "Backoff"
 	// RuleGrant: begin the next attempt.
@@ -52,6 +54,8 @@ const (
 	RuleWorkerEnded Rule = "WorkerEnded"
 	// RuleExpired: no renewal was seen for one lease duration.
 	RuleExpired Rule = "Expired"
+	// RuleOverdue: the attempt took longer than it may, and its agent has not ended it.
+	RuleOverdue Rule = "Overdue"
 	// RuleClaimSeen: the claim is young; recorded a little later, if the task has not ended by then.
 	RuleClaimSeen Rule = "ClaimSeen"
 	// RuleRunning: the claim is put on record.
@@ -83,6 +87,7 @@ var rules = []rule{
 	{RuleUnrecordedGrant, when(isClosed, unrecordedGrant)},
 	{RuleUnrecordedSubmission, when(isAvailable, unrecordedSubmission)},
 	{RuleUnrecordedRelease, when(isAvailable, unrecordedRelease)},
+	{RuleStartAfter, when(isAvailable, startingLater)},
 	{RuleBackoff, when(isAvailable, backingOff)},
 	{RuleGrant, when(isAvailable, grant)},
 
@@ -95,6 +100,7 @@ var rules = []rule{
 	{RuleStarting, when(isOpen, in(fencing.Granted, starting))},
 	{RuleWorkerEnded, when(isOpen, in(fencing.Claimed, workerEnded))},
 	{RuleExpired, when(isOpen, in(fencing.Claimed, expired))},
+	{RuleOverdue, when(isOpen, in(fencing.Claimed, overdue))},
 	{RuleClaimSeen, when(isOpen, in(fencing.Claimed, claimSeen))},
 	{RuleRunning, when(isOpen, in(fencing.Claimed, running))},
 	{RuleHeld, when(isOpen, in(fencing.Claimed, held))},

@@ -19,6 +19,8 @@ type Snapshot struct {
 	// Since is when this process first saw the term's record, or its absence, as it is now: on its own clock, and never
 	// from before a time in which it could not see. See fencing.Judge.
 	Since time.Time
+	// ClaimedSince is when this process first saw the term's claim; zero: there is none.
+	ClaimedSince time.Time
 	// Pods are all Pods that carry the task's UID.
 	Pods []*corev1.Pod
 	// NodeLost names why the holder's node counts as lost; empty: it does not, or nobody asked. Looked up for a live

@@ -60,8 +60,10 @@ func (s *Snapshot) unclaimedEnd() (end, bool) {
 	isTried := pod != nil || s.PodRefusal != nil
 	if isTried && !s.Now.Before(s.startDeadline()) {
 		cause := s.startingCause(pod)
-		return failure(v1alpha1.EvidencePod, ReasonStartTimeout, "no worker claimed within %s: %s: %s",
-			s.Task.Spec.StartTimeout(), cause.reason, cause.message), true
+		e := failure(v1alpha1.EvidencePod, ReasonStartTimeout, "no worker claimed within %s: %s: %s",
+			s.Task.Spec.StartTimeout(), cause.reason, cause.message)
+		e.cause = cause.reason
+		return e, true
 	}
 	return end{}, false
 }

@@ -134,6 +134,8 @@ func deadLetterCause(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus
 	last := lastOf(status.History)
 	detail := fmt.Sprintf("attempt %d: %s: %s", last.Attempt, last.Reason, last.Message)
 	switch {
+	case last.Action == v1alpha1.RetryActionDeadLetter:
+		return v1alpha1.ReasonRetryRule, "a rule of spec.retry.rules ends the task; " + detail
 	case isFatal(&last) && last.Reason == ReasonStartTimeout:
 		return v1alpha1.ReasonStartTimeout, detail
 	case isFatal(&last):

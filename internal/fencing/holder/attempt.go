@@ -36,12 +36,15 @@ type Attempt struct {
 	startErr error  // why it could not be
 	exit     *Exit  // how it ended; nil: it runs, or never ran
 	stopped  bool   // the Pod was told to stop
+	overdue  bool   // it ran for as long as an attempt may
 	fenced   string // why the tree must die; empty: it need not
 	// afterFence: the command still ran when the term was lost, so that its end says nothing about its work.
 	afterFence bool
 	warned     bool // the tree got the fence's SIGTERM
 
-	denial denial // of the submission
+	denial   denial // of the submission
+	deadline Boot   // when it is told to stop by itself
+	stopDue  bool   // the tree is owed the SIGTERM of the deadline
 
 	killAt Boot // next round of SIGKILL
 	deadAt Boot // when a tree that still lives is left to the kernel, which kills it as the agent exits
@@ -49,7 +52,14 @@ type Attempt struct {
 
 // NewAttempt is the attempt of a process that has just claimed. stopGrace is what the command gets from a stop to SIGKILL.
 func NewAttempt(t Trust, stopGrace time.Duration) *Attempt {
-	return &Attempt{Trust: t, stopGrace: stopGrace, killAt: Never, deadAt: Never}
+	return &Attempt{Trust: t, stopGrace: stopGrace, deadline: Never, killAt: Never, deadAt: Never}
+}
+
+// LimitTo bounds the time from the claim to the end of the command; 0: it is not bounded.
+func (a *Attempt) LimitTo(limit time.Duration) {
+	if limit > 0 {
+		a.deadline = a.Trust.renewed.Add(limit)
+	}
 }
 
 // MayStart reports whether the command may be started now.
@@ -62,14 +72,18 @@ func (a *Attempt) Started(err error) { a.started, a.startErr = true, err }
 
 // isOver reports whether the command has ended, or must not be started any more.
 func (a *Attempt) isOver() bool {
-	return a.exit != nil || a.startErr != nil || a.fenced != "" || (a.stopped && !a.started)
+	return a.exit != nil || a.startErr != nil || a.fenced != "" || ((a.stopped || a.overdue) && !a.started)
 }
 
 // HasNoTree reports whether nothing was started, and nothing will be.
 func (a *Attempt) HasNoTree() bool { return a.startErr != nil || (!a.started && a.isOver()) }
 
-// Check fences when trust has ended.
+// Check fences when trust has ended, and begins the stop when the attempt's time is over.
 func (a *Attempt) Check(now Boot) {
+	if now >= a.deadline && a.exit == nil && !a.overdue {
+		a.overdue, a.stopDue = true, a.started && !a.stopped
+		a.grace(now)
+	}
 	if a.Trust.HasEnded(now) {
 		a.fence(a.Trust.Ends(), now, WhyUntrusted)
 	}
@@ -103,14 +117,26 @@ func (a *Attempt) Stop(now Boot) {
 		return
 	}
 	a.stopped = true
+	a.grace(now)
+}
+
+// grace gives the command the rest of its time to end by itself.
+func (a *Attempt) grace(now Boot) {
 	a.killAt = min(a.killAt, now.Add(max(a.stopGrace, minStopGrace)))
+}
+
+// StopDue reports, once, whether the command is owed the SIGTERM of its deadline.
+func (a *Attempt) StopDue() bool {
+	due := a.stopDue
+	a.stopDue = false
+	return due
 }
 
 // End records how the command ended. What it left is killed at once, as the kernel does when the first process of a
 // container ends; only a wrapper that dies of the stop's own signal leaves its children the rest of the grace.
 func (a *Attempt) End(now Boot, exit Exit) {
 	a.exit = &exit
-	if wrapper := exit.Signal != 0 && (a.stopped || a.fenced != ""); !wrapper {
+	if wrapper := exit.Signal != 0 && (a.stopped || a.overdue || a.fenced != ""); !wrapper {
 		a.killAt = now
 	}
 }
@@ -139,6 +165,9 @@ func (a *Attempt) Wake(renewing bool) Boot {
 	}
 	if !renewing {
 		at = min(at, a.Trust.next)
+	}
+	if a.exit == nil && !a.overdue {
+		at = min(at, a.deadline)
 	}
 	return min(at, a.Trust.Ends())
 }
@@ -175,6 +204,9 @@ func (a *Attempt) StartError() error { return a.startErr }
 
 // IsStopped reports whether the Pod was told to stop.
 func (a *Attempt) IsStopped() bool { return a.stopped }
+
+// IsOverdue reports whether it ran for as long as an attempt may.
+func (a *Attempt) IsOverdue() bool { return a.overdue }
 
 // Fenced is why the tree must die; empty: it need not.
 func (a *Attempt) Fenced() string { return a.fenced }

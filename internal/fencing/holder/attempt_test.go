@@ -56,7 +56,12 @@ func TestWhenTheTreeIsKilled(t *testing.T) {
 			a.Stop(second(101))
 			a.End(second(101.1), Exit{Signal: syscall.SIGTERM})
 		}, kills{131, 0}},
-		"stopped, and it exited": {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.End(second(102), Exit{}) }, kills{102, 0}},
+		"its time is over":        {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(105)) }, kills{135, 0}},
+		"its time is not over":    {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(104.9)) }, kills{}},
+		"told to stop, then late": {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Stop(second(101)); a.Check(second(105)) }, kills{131, 0}},
+		"late, then trust ends":   {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(105)); a.Check(second(107.5)) }, kills{108.5, 109}},
+		"it ended, then late":     {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.End(second(104), Exit{}); a.Check(second(105)) }, kills{104, 0}},
+		"stopped, and it exited":  {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.End(second(102), Exit{}) }, kills{102, 0}},
 		"a wrapper died of the fence": {30 * time.Second, func(a *Attempt) {
 			a.Check(second(107.5))
 			a.End(second(107.6), Exit{Signal: syscall.SIGTERM})
@@ -123,6 +128,33 @@ func TestADeniedSubmissionIsBelievedAfterOneDuration(t *testing.T) {
 		if got := b.IsFinal(true, second(at)); got != want {
 			t.Errorf("a 403 at %v, the first at 110: final %t, want %t", at, got, want)
 		}
+	}
+}
+
+func TestADeadlineIsToldOnce(t *testing.T) {
+	a := running(30 * time.Second)
+	a.LimitTo(5 * time.Second)
+	if wake := a.Wake(true); wake != second(105) {
+		t.Errorf("sleeps until %d", wake)
+	}
+	if a.Check(second(104)); a.StopDue() || a.IsOverdue() {
+		t.Error("before its time")
+	}
+	if a.Check(second(105)); !a.StopDue() || a.StopDue() || !a.IsOverdue() {
+		t.Error("want it once")
+	}
+	if a.Wake(true) == second(105) {
+		t.Error("wakes for a deadline that has passed")
+	}
+}
+
+func TestADeadlineBeforeTheStartLeavesNothingToStart(t *testing.T) {
+	held := NewTrust(fencing.TimingFor(10*time.Second), Fence)
+	held.Succeed(second(100), 0)
+	a := NewAttempt(held, time.Second)
+	a.LimitTo(time.Second)
+	if a.Check(second(101)); a.MayStart(second(101)) || !a.HasNoTree() || a.StopDue() {
+		t.Error("nothing runs, nothing may be started, nobody is owed a signal")
 	}
 }
 
