@@ -19,6 +19,7 @@ const slowestWait = duration * 1000 / 1020
 // ledger is what the checks remember of a schedule; nobody in it looks here.
 type ledger struct {
 	renewedAt time.Duration // when the term was last claimed or renewed, as it landed
+	claimedAt time.Duration // when it was claimed
 	accepted  map[fencing.Token]fencing.Submission
 	starters  map[fencing.Token]*process // who started a child
 	highest   fencing.Token              // of all ever put on record
@@ -49,6 +50,7 @@ func (w *world) checkTerm(was, is *fencing.Term) {
 		w.ledger.renewedAt = w.now
 	}
 	if was.Claim == nil && is.Claim != nil {
+		w.ledger.claimedAt = w.now
 		w.note("claim of attempt %d lands: %s", is.Attempt, is.Claim)
 	}
 	if was.Holder != "" && is.Holder == "" {
@@ -81,11 +83,14 @@ func (w *world) checkSubmission(was, is *fencing.Term) {
 	}
 }
 
-// checkRevoke holds when a term is revoked: its holder is dead, or was not heard for one duration in which it could be heard.
+// checkRevoke holds when a term is revoked: its holder is dead, or was not heard for one duration in which it could be heard, or
+// took longer than it may.
 func (w *world) checkRevoke(t *fencing.Term) {
 	silence := w.now - max(w.ledger.renewedAt, w.ledger.answeredAt)
 	hasPassedBefore := w.ledger.blindSince-w.ledger.renewedAt >= slowestWait // and whoever judged then, froze
-	if t.Claim == nil || silence >= slowestWait || hasPassedBefore {
+	spec := &w.api.task.live().Spec
+	isOverdue := spec.AttemptLimit() > 0 && w.now-w.ledger.claimedAt >= (spec.AttemptLimit()+stopGrace+duration)*1000/1020
+	if t.Claim == nil || silence >= slowestWait || hasPassedBefore || isOverdue {
 		return
 	}
 	for _, p := range w.processes {

@@ -50,6 +50,8 @@ type controller struct {
 	mark        string
 	held        string
 	since       time.Duration
+	claim       string
+	claimedAt   time.Duration
 	sightFloor  time.Duration
 	sightLatest time.Duration // never: it has not seen yet
 	lookAt      time.Duration // true time
@@ -230,6 +232,13 @@ func (c *controller) see(term *fencing.Term, absence string) time.Duration {
 		held = term.ResourceVersion
 	}
 	now := c.mono()
+	claim := ""
+	if term != nil && term.Claim != nil {
+		claim = term.UID + term.Claim.String()
+	}
+	if claim != c.claim {
+		c.claim, c.claimedAt = claim, now
+	}
 	if mark != c.mark || held != "" && held != c.held {
 		c.mark, c.since, c.judge = mark, now, never
 		if term != nil && term.State() == fencing.Claimed {

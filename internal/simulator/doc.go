@@ -22,9 +22,9 @@
 //	             each watch late, standing still, then catching up version by version or by a list that skips some
 //	messages     late, lost, doubled, overtaken by others; an answer lost; a write that stands although its answer says no
 //	API server   an outage; no worker role; no epoch, or a raised one; Pods refused in every way; the Lease deleted
-//	workers      success, failure, hang, death; a tree that ignores SIGTERM, or outlives its first process; a node frozen, with a
-//	             clock that goes on or stands still; cut off both ways or one; a Pod restarted in place, evicted, deleted, gone,
-//	             collected as garbage while it runs, made anew under its name
+//	workers      success, failure, hang, death; an agent that forgets how long its attempt may take; a tree that ignores SIGTERM,
+//	             or outlives its first process; a node frozen, with a clock that goes on or stands still; cut off both ways or one;
+//	             a Pod restarted in place, evicted, deleted, gone, collected as garbage while it runs, made anew under its name
 //	clocks       rates that differ by up to 10 %, the bound that the protocol allows; wall clocks set by hours
 //	etcd         restored from a backup, with the epoch raised or the revisions bumped, while the nodes go on
 //
@@ -37,7 +37,8 @@
 //   - A child starts, an attempt is recorded as over for good, and the next is recorded as begun only while no process of an
 //     earlier attempt lives.
 //   - One process a term starts its child.
-//   - A term is revoked only if its holder is dead, or was not heard for D in which it could be heard.
+//   - A term is revoked only if its holder is dead, or was not heard for D in which it could be heard, or took longer than it
+//     may.
 //   - A grant goes over no open term, and erases no submission that is not on record.
 //   - An agent whose tree is dead submits until it is accepted, refused or killed; a success that was taken completes the task.
 //   - No attempt is given up for want of a claim before its time.

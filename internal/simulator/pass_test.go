@@ -124,6 +124,9 @@ func (p *pass) snapshot(task *v1alpha1.LeasedTask, term *fencing.Term, pods []*c
 func (p *pass) setTime(s *plan.Snapshot) {
 	s.Now = p.clock.wall(p.now)
 	s.Since = s.Now.Add(p.see(s.Term, absence(s.Task)) - p.mono())
+	if p.claim != "" {
+		s.ClaimedSince = s.Now.Add(p.claimedAt - p.mono())
+	}
 }
 
 // absence is the mark of a Lease that is not there.

@@ -41,6 +41,8 @@ type process struct {
 	timing  fencing.Timing
 	// isRefusedResult: the API server takes no result of it, for a limit of its own.
 	isRefusedResult bool
+	// isLazy: it does not know how long its attempt may take.
+	isLazy bool
 
 	stage    stage
 	wakesAt  holder.Boot
@@ -75,7 +77,7 @@ func (b *box) newProcess() *process {
 	nonce := fmt.Sprintf("%016x", b.random.Uint64())
 	p := &process{world: b.world, box: b, node: b.node, holder: b.name, token: fencing.Token(b.token), attempt: b.attempt,
 		claim: holder.ClaimOf(nonce, b.node.name, string(b.uid)), timing: fencing.TimingFor(duration),
-		stage: claiming, claimant: holder.NewClaimant(), pause: claimPause, isRefusedResult: b.oneIn(40)}
+		stage: claiming, claimant: holder.NewClaimant(), pause: claimPause, isRefusedResult: b.oneIn(40), isLazy: b.oneIn(6)}
 	p.tree = tree{process: p, exitsAt: never, diesAt: never}
 	p.wakesAt = p.boot()
 	return p
@@ -206,6 +208,9 @@ func (p *process) hearClaim(r reply, now holder.Boot) {
 		trust := holder.NewTrust(p.timing, p.onFailure())
 		trust.Succeed(p.sentAt, p.jitter())
 		p.term, p.stage = holder.NewAttempt(trust, stopGrace), working
+		if !p.isLazy {
+			p.term.LimitTo(p.api.task.live().Spec.AttemptLimit())
+		}
 		p.renewed(r)
 		p.note("%s holds the term of attempt %d as %s", p.holder, p.attempt, p.claim)
 		if p.isTold {
@@ -242,6 +247,10 @@ func (p *process) supervise() {
 	a.Check(now)
 	if a.TermDue() {
 		p.note("%s is fenced: %s", p.holder, a.Fenced())
+		p.tree.terminate()
+	}
+	if a.StopDue() {
+		p.note("the time of %s is over", p.holder)
 		p.tree.terminate()
 	}
 	if a.MayStart(now) {
@@ -282,6 +291,8 @@ func (p *process) conclude() {
 	switch {
 	case a.LostWhileRunning() != "":
 		p.word.Outcome, p.word.Reason = fencing.Fenced, fencing.ReasonRenewalFailed
+	case a.IsOverdue() && (a.Exit() == nil || a.Exit().Code != 0 || !p.tree.hasResult):
+		p.word.Reason = fencing.ReasonDeadlineExceeded
 	case a.Exit() == nil, a.IsStopped() && (a.Exit().Code != 0 || !p.tree.hasResult):
 		p.word.Outcome, p.word.Reason = fencing.Interrupted, fencing.ReasonTerminated
 	case a.Exit().Code == 0:

@@ -160,7 +160,8 @@ func setFlag(t *testing.T, name, value string) {
 
 // unreached are rules that no schedule reaches, and why.
 var unreached = map[plan.Rule]string{
-	plan.RuleDeleting: "no schedule deletes the task: nothing is decided any more",
+	plan.RuleStartAfter: "it waits for a wall clock, which people may set by hours: no schedule is that long; a table has it",
+	plan.RuleDeleting:   "no schedule deletes the task: nothing is decided any more",
 }
 
 // checkRules holds over the whole run: every rule decided in some schedule. Few schedules need not reach all.

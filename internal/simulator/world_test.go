@@ -78,6 +78,9 @@ func newTask(t *rapid.T) *v1alpha1.LeasedTask {
 	task := taskTemplate.DeepCopy()
 	task.Spec.Retry.MaxAttempts = rapid.Int32Range(1, 5).Draw(t, "maxAttempts")
 	task.Spec.Retry.MaxDisruptions = new(rapid.Int32Range(0, 8).Draw(t, "maxDisruptions"))
+	if rapid.IntRange(0, 3).Draw(t, "limit") == 3 {
+		task.Spec.Timeouts.AttemptSeconds = rapid.Int32Range(3, 20).Draw(t, "attemptSeconds")
+	}
 	if rapid.IntRange(0, 5).Draw(t, "continue") == 5 {
 		task.Spec.Lease.OnRenewalFailure = v1alpha1.RenewalFailureContinue
 	}
