@@ -16,6 +16,6 @@
 //   - internal/cluster: what a cluster is; up.go and down.go are the two ways through it.
 //   - internal/process: how a component is started, and why only our own are ever ended.
 //   - internal/binaries: Kubernetes from its Go modules (tools/go.mod pins the versions), built once for each version.
-//   - internal/debian: containerd, runc and the like, from Debian's packages.
+//   - hack/debian: containerd, runc and the like, from Debian's packages.
 //   - pause: PID 1 of a Pod's sandbox; it and a stand-in for busybox:1.36 are packed by hack/image/archive.
 package main

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold-io/leasehold/hack/localcluster/internal/debian"
+	"github.com/leasehold-io/leasehold/hack/debian"
 )
 
 // Up brings the cluster up and waits until Pods can run. A healthy one is left as it is; one that lacks parts (a component was
@@ -20,7 +20,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	defer c.lock.Release()
-	if err := debian.Ensure(ctx, c.progress); err != nil {
+	if err := debian.Ensure(ctx, c.progress, packages); err != nil {
 		return err
 	}
 	if err := c.plan(ctx); err != nil {

@@ -9,29 +9,20 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
-// requirement is a package and the files of it that the cluster uses. An entry without a slash is searched in PATH.
-type requirement struct {
-	pkg    string
-	files  []string
-	static bool // the files must be static binaries, because they go into an image without a C library
-}
-
-var requirements = []requirement{
-	{pkg: "containerd", files: []string{"containerd", "containerd-shim-runc-v2", "ctr"}},
-	{pkg: "runc", files: []string{"runc"}},
-	{pkg: "containernetworking-plugins", files: []string{"/usr/lib/cni/ptp", "/usr/lib/cni/host-local", "/usr/lib/cni/loopback"}},
-	{pkg: "iptables", files: []string{"iptables", "iptables-restore"}},
-	{pkg: "iproute2", files: []string{"ip"}},
-	{pkg: "util-linux", files: []string{"unshare", "nsenter"}},
-	{pkg: "mount", files: []string{"mount", "umount"}},
-	{pkg: "busybox-static", files: []string{"/bin/busybox"}, static: true},
+// Requirement is a package and the files of it that are used. An entry without a slash is searched in PATH; one with a star stands for
+// any file that it matches.
+type Requirement struct {
+	Package string
+	Files   []string
+	Static  bool // the files must be static binaries, because they go into an image without a C library
 }
 
 // Ensure installs missing packages. Without root or apt-get its error names them.
-func Ensure(ctx context.Context, progress io.Writer) error {
+func Ensure(ctx context.Context, progress io.Writer, requirements []Requirement) error {
 	lacking := missing(requirements)
 	if len(lacking) == 0 {
 		return nil
@@ -71,12 +62,12 @@ func run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-func missing(all []requirement) []string {
+func missing(all []Requirement) []string {
 	var lacking []string
 	for _, r := range all {
-		for _, file := range r.files {
+		for _, file := range r.Files {
 			if !r.has(file) {
-				lacking = append(lacking, r.pkg)
+				lacking = append(lacking, r.Package)
 				break
 			}
 		}
@@ -84,9 +75,12 @@ func missing(all []requirement) []string {
 	return lacking
 }
 
-func (r requirement) has(file string) bool {
+func (r Requirement) has(file string) bool {
+	if matches, err := filepath.Glob(file); err == nil && len(matches) > 0 {
+		file = matches[len(matches)-1]
+	}
 	path, err := exec.LookPath(file)
-	return err == nil && (!r.static || isStatic(path))
+	return err == nil && (!r.Static || isStatic(path))
 }
 
 // isStatic is true for a program that asks for no dynamic loader.
@@ -107,9 +101,9 @@ func isStatic(path string) bool {
 // policyFile is where Debian's package scripts ask whether they may start services.
 const policyFile = "/usr/sbin/policy-rc.d"
 
-const policy = "#!/bin/sh\n# Temporary, written by Leasehold's hack/localcluster while it installs packages.\nexit 101\n"
+const policy = "#!/bin/sh\n# Temporary, written by Leasehold's hack/debian while it installs packages.\nexit 101\n"
 
-// forbidServiceStart keeps the containerd package from starting a system containerd: the cluster runs its own, one for each node.
+// forbidServiceStart keeps packages from starting their services: the cluster runs its own containerds, a test its own PostgreSQL.
 // An administrator's own policy stays; ours is replaced when a killed run left it.
 func forbidServiceStart() (undo func(), err error) {
 	current, err := os.ReadFile(policyFile)

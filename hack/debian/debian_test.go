@@ -15,11 +15,12 @@ func TestMissingNamesEachPackageOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	absent := filepath.Join(dir, "absent")
-	got := missing([]requirement{
-		{pkg: "complete", files: []string{present}},
-		{pkg: "absent", files: []string{absent, absent + "2"}},
-		{pkg: "partly-absent", files: []string{present, absent}},
-		{pkg: "not-static", files: []string{present}, static: true},
+	got := missing([]Requirement{
+		{Package: "complete", Files: []string{present}},
+		{Package: "matched", Files: []string{filepath.Join(dir, "pre*")}},
+		{Package: "absent", Files: []string{absent, absent + "2"}},
+		{Package: "partly-absent", Files: []string{present, absent}},
+		{Package: "not-static", Files: []string{present}, Static: true},
 	})
 	if diff := cmp.Diff([]string{"absent", "partly-absent", "not-static"}, got); diff != "" {
 		t.Errorf("missing packages (-want +got):\n%s", diff)
