@@ -19,7 +19,9 @@ const usage = `usage: localcluster COMMAND
   kubeconfig                     print the path of the administrator's kubeconfig
   load IMAGE-TAR...              import image archives into both nodes
 
-  partition NODE | heal NODE     cut or connect a node's network (nodes: lh-n1, lh-n2)
+  partition NODE [--direction both|from|to]
+                                 cut a node's network (nodes: lh-n1, lh-n2), or lose only what it sends (from) or gets (to)
+  heal NODE                      undo every partition of the node
   stop-kubelet NODE | start-kubelet NODE
   api-stop | api-start           stop or start the API server alone
   node-exec NODE -- CMD...       run a command in a node's network namespace
@@ -48,7 +50,7 @@ var commands = map[string]command{
 		return nil
 	}},
 	"load":         {1, -1, func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.Load(ctx, args) }},
-	"partition":    {1, 1, func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.Partition(ctx, args[0]) }},
+	"partition":    {1, 3, partition},
 	"heal":         {1, 1, func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.Heal(ctx, args[0]) }},
 	"stop-kubelet": {1, 1, func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.StopKubelet(ctx, args[0]) }},
 	"start-kubelet": {1, 1, func(ctx context.Context, c *cluster.Cluster, args []string) error {
@@ -91,6 +93,37 @@ func printBinaries(ctx context.Context, names []string) error {
 	}
 	fmt.Println(dir)
 	return nil
+}
+
+func partition(ctx context.Context, c *cluster.Cluster, args []string) error {
+	node, direction, err := partitionArgs(args)
+	if err != nil {
+		return err
+	}
+	return c.Partition(ctx, node, direction)
+}
+
+// partitionArgs reads NODE and --direction DIRECTION (also --direction=DIRECTION) in any order.
+func partitionArgs(args []string) (node string, direction cluster.Direction, err error) {
+	direction = cluster.Both
+	for i := 0; i < len(args) && err == nil; i++ {
+		value, joined := strings.CutPrefix(args[i], "--direction=")
+		switch {
+		case joined:
+			direction, err = cluster.ParseDirection(value)
+		case args[i] == "--direction" && i+1 < len(args):
+			i++
+			direction, err = cluster.ParseDirection(args[i])
+		case node == "" && !strings.HasPrefix(args[i], "-"):
+			node = args[i]
+		default:
+			err = errUsage
+		}
+	}
+	if err == nil && node == "" {
+		err = errUsage
+	}
+	return node, direction, err
 }
 
 func nodeExec(_ context.Context, c *cluster.Cluster, args []string) error {

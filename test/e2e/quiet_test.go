@@ -60,9 +60,13 @@ const operator = "system:serviceaccount:leasehold-system:leasehold-manager"
 
 // auditEvent is the part of an audit.k8s.io/v1 Event that is looked at.
 type auditEvent struct {
-	Verb      string
-	User      struct{ Username string }
-	ObjectRef struct{ Resource, Namespace, Name, Subresource string }
+	Verb string
+	User struct {
+		Username string
+		Extra    map[string][]string
+	}
+	ObjectRef      struct{ Resource, Namespace, Name, Subresource string }
+	ResponseStatus struct{ Code int }
 }
 
 func (e *auditEvent) isRead() bool { return e.Verb == "get" || e.Verb == "list" || e.Verb == "watch" }
@@ -103,7 +107,7 @@ func (s *story) auditSince(path string, offset int64) (events []auditEvent) {
 func (s *story) passes() (sum float64) {
 	s.Helper()
 	pods := &corev1.PodList{}
-	s.ok(s.List(s.ctx, pods, client.InNamespace(system), client.MatchingLabels{"app.kubernetes.io/name": "leasehold"}))
+	s.ok(s.List(s.ctx, pods, client.InNamespace(system), ofOperator))
 	scraper := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for _, pod := range pods.Items {
 		req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "https://"+pod.Status.PodIP+":8443/metrics", nil)

@@ -27,25 +27,6 @@ func (c *Cluster) Load(ctx context.Context, archives []string) error {
 	return c.load(ctx, archives)
 }
 
-// Partition cuts a node's cable: neither the API server nor the other node's Pods can reach it, and its own Pods run on.
-func (c *Cluster) Partition(ctx context.Context, name string) error {
-	return c.cable(ctx, name, "down")
-}
-
-// Heal connects the node again.
-func (c *Cluster) Heal(ctx context.Context, name string) error { return c.cable(ctx, name, "up") }
-
-func (c *Cluster) cable(ctx context.Context, name, state string) error {
-	n, err := c.Node(name)
-	if err != nil {
-		return err
-	}
-	if !c.isUp() {
-		return errNotUp
-	}
-	return setLink(ctx, n, state)
-}
-
 // StopKubelet ends a node's kubelet; its containers run on.
 func (c *Cluster) StopKubelet(ctx context.Context, name string) error {
 	n, err := c.Node(name)

@@ -59,7 +59,7 @@ func (n Node) NetNS() string { return filepath.Join("/run/netns", n.Name) }
 // ContainerdSocket is where the node's containerd listens.
 func (n Node) ContainerdSocket() string { return filepath.Join(n.Run, "containerd.sock") }
 
-// HostLink is the host's end of the node's cable; taking it down partitions the node.
+// HostLink is the host's end of the node's cable; taking it down cuts the node off.
 func (n Node) HostLink() string { return fmt.Sprintf("lhv%d", n.Index) }
 
 // bundles has a directory for each container that the node's containerd has or had, named after it.

@@ -136,22 +136,3 @@ func isNamespace(file string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(file, &fs) == nil && fs.Type == unix.NSFS_MAGIC
 }
-
-// setLink connects or cuts a node's cable.
-func setLink(ctx context.Context, n Node, state string) error {
-	_, err := run(ctx, "ip", "link", "set", n.HostLink(), state)
-	return err
-}
-
-// isPartitioned is true when the node's cable is cut.
-func isPartitioned(n Node) bool {
-	flags, err := os.ReadFile(filepath.Join("/sys/class/net", n.HostLink(), "flags"))
-	if err != nil {
-		return false
-	}
-	var value uint32
-	if _, err := fmt.Sscanf(strings.TrimSpace(string(flags)), "0x%x", &value); err != nil {
-		return false
-	}
-	return value&unix.IFF_UP == 0
-}

@@ -57,8 +57,8 @@ func (l Layout) componentNames() []string {
 }
 
 func (c *Cluster) nodeState(ctx context.Context, n Node) string {
-	if isPartitioned(n) {
-		return "partitioned"
+	if state := partitionOf(ctx, n); state != "" {
+		return state
 	}
 	api, err := c.client()
 	if err == nil {

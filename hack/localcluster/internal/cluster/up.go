@@ -49,7 +49,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 // repair starts what does not run. Every step leaves alone what is there.
 func (c *Cluster) repair(ctx context.Context) error {
 	for _, n := range c.Nodes {
-		if err := setLink(ctx, n, "up"); err != nil {
+		if err := heal(ctx, n); err != nil {
 			return err
 		}
 	}
