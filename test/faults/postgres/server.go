@@ -40,7 +40,8 @@ type Server struct {
 	port     int
 	password string
 	process  *exec.Cmd
-	ended    chan error
+	ended    chan struct{} // closed once it has ended, with err
+	err      error
 }
 
 // Start starts a server on the given addresses of this machine, the first of which is used to wait until it answers.
@@ -52,7 +53,7 @@ func Start(ctx context.Context, progress io.Writer, addresses ...string) (*Serve
 	if err != nil || len(found) == 0 {
 		return nil, errors.Join(errors.New("no PostgreSQL server at "+binaries), err)
 	}
-	s := &Server{password: rand.Text(), ended: make(chan error, 1)}
+	s := &Server{password: rand.Text(), ended: make(chan struct{})}
 	if s.port, err = freePort(addresses[0]); err != nil {
 		return nil, err
 	}
@@ -90,7 +91,10 @@ func (s *Server) run(ctx context.Context, progress io.Writer, bin string, addres
 		s.process = nil
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	go func() { s.ended <- s.process.Wait() }()
+	go func() {
+		s.err = s.process.Wait()
+		close(s.ended)
+	}()
 	return s.awaitAnswer(ctx, addresses[0])
 }
 
@@ -126,9 +130,9 @@ func (s *Server) awaitAnswer(ctx context.Context, address string) error {
 			return conn.Close(ctx)
 		}
 		select {
-		case err := <-s.ended:
+		case <-s.ended:
 			s.process = nil
-			return fmt.Errorf("PostgreSQL ended: %w", err)
+			return fmt.Errorf("PostgreSQL ended: %w", s.err)
 		case <-ctx.Done():
 			return fmt.Errorf("PostgreSQL does not answer: %w", err)
 		case <-time.After(50 * time.Millisecond):

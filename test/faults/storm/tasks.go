@@ -43,7 +43,7 @@ func (s *storm) feed(ctx context.Context, random *rand.Rand) error {
 func (s *storm) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.begin) >= s.Duration && s.started >= s.Options.Tasks
+	return time.Since(s.begin) >= s.Duration && s.started >= s.Tasks
 }
 
 // task draws a task. Most are decent; some exit badly once or twice, some never do better and are dead-lettered.

@@ -97,7 +97,7 @@ func work(o order.Order) error {
 			return err
 		}
 		w.misbehave()
-		if time.Since(last) >= time.Second && !(w.isBad && o.Mode == order.Hang) {
+		if time.Since(last) >= time.Second && (!w.isBad || o.Mode != order.Hang) {
 			select {
 			case rows <- struct{}{}:
 				last = time.Now()
