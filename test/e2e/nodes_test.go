@@ -21,32 +21,37 @@ func on(node string) func(*v1alpha1.LeasedTask) {
 	}
 }
 
-// firstOn prefers a node, and lets attempts go elsewhere once it is cordoned or lost.
-func firstOn(node string) func(*v1alpha1.LeasedTask) {
-	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
-	}}
-	return func(task *v1alpha1.LeasedTask) {
-		task.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: term}},
-		}}
+// startOn starts tasks on a node and waits until they run there; their next attempts will go to the other one.
+func (s *story) startOn(node string, script string, changes ...func(*v1alpha1.LeasedTask)) (tasks []*v1alpha1.LeasedTask) {
+	s.Helper()
+	other := otherThan(node)
+	s.Cleanup(func() { _, _ = s.Kubectl(context.Background(), "uncordon", node1, node2) })
+	s.kubectl("cordon", other)
+	for i, change := range changes {
+		tasks = append(tasks, s.start(fmt.Sprintf("t%d", i), script, change))
 	}
+	for _, task := range tasks {
+		s.untilRunning(task, 1)
+	}
+	s.kubectl("uncordon", other)
+	s.kubectl("cordon", node)
+	return tasks
 }
 
-// untilRunningOn waits for the first attempt, which must have gone to the node.
-func (s *story) untilRunningOn(task *v1alpha1.LeasedTask, node string) {
-	s.Helper()
-	s.untilRunning(task, 1)
-	s.must(task.Status.Holder.NodeName == node, "%s runs on %s, want %s", task.Name, task.Status.Holder.NodeName, node)
+func otherThan(node string) string {
+	if node == node1 {
+		return node2
+	}
+	return node1
 }
+
+// asIs changes nothing.
+func asIs(*v1alpha1.LeasedTask) {}
 
 // spareNode is one that the operator's leader is not on: hurting it does not mix in a change of leader.
 func (s *story) spareNode() string {
 	s.Helper()
-	if s.leader().Spec.NodeName == node1 {
-		return node2
-	}
-	return node1
+	return otherThan(s.leader().Spec.NodeName)
 }
 
 func (s *story) untilReady(node string) {
@@ -70,8 +75,6 @@ func (s *story) healed(node string) {
 	s.Helper()
 	ctx := context.Background()
 	_, err := s.Localcluster(ctx, "heal", node)
-	s.ok(err)
-	_, err = s.Kubectl(ctx, "uncordon", node)
 	s.ok(err)
 	s.untilReady(node)
 }

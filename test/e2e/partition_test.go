@@ -46,15 +46,12 @@ func TestANodeThatHearsNoAnswerFencesItsWorkerAlthoughItsRenewalArrives(t *testi
 func (s *story) cutOff(direction string) {
 	s.Helper()
 	node := s.spareNode()
-	tasks := []*v1alpha1.LeasedTask{s.start("cut-off", secondTells, firstOn(node)), s.start("forced", secondTells, firstOn(node)),
-		s.start("continues", secondTells, firstOn(node), onRenewalFailureContinue)}
+	tasks := s.startOn(node, secondTells, asIs, asIs, onRenewalFailureContinue)
 	var tokens []int64
 	var children []*vigil
 	for _, task := range tasks {
-		s.untilRunningOn(task, node)
 		tokens, children = append(tokens, task.Status.FencingToken), append(children, s.watch(task))
 	}
-	s.kubectl("cordon", node)
 	s.Cleanup(func() { s.healed(node) })
 
 	s.local("partition", node, "--direction", direction)
@@ -98,8 +95,7 @@ func (s *story) mustHaveBeenReplaced(task *v1alpha1.LeasedTask, firstToken int64
 func TestADeletedNodesWorkerFencesItselfOnceItsPodIsCollected(t *testing.T) {
 	s := tell(t, alone)
 	node := s.spareNode()
-	task := s.start("orphan", secondTells, firstOn(node))
-	s.untilRunningOn(task, node)
+	task := s.startOn(node, secondTells, asIs)[0]
 	token, pod, children := task.Status.FencingToken, s.holder(task), s.watch(task)
 	s.local("stop-kubelet", node) // or the node comes back at once
 	t.Cleanup(func() { _, _ = s.Localcluster(context.Background(), "up") })
