@@ -95,12 +95,20 @@ test: test-unit selftest test-api test-e2e ## All tests: unit, the tests of the 
 
 .PHONY: test-unit
 test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
-	@go test $$(go list ./... | grep -v /leasehold/test/)
+	@go test $$(go list ./... | grep -vE '/test/(api|e2e|faults)$$')
 	if command -v "$$(go env CC)" >/dev/null; then
 	  CGO_ENABLED=1 go test -race $$(go list ./internal/... | grep -E '/internal/(fencing|agent|controller/plan)')
 	else
 	  echo "SKIP: the race detector needs a C compiler"
 	fi
+
+.PHONY: faults
+faults: ## Half an hour of random faults on the local cluster, judged by the independent checker; needs root on Linux
+	go run ./test/faults/run -duration 30m -tasks 200 -in-flight 12 -report $(BIN)/faults.md
+
+.PHONY: takeover
+takeover: ## How long it takes to replace a dead worker, a lost node's, and one that failed; needs root on Linux
+	go run ./test/faults/takeover -samples 50 -report $(BIN)/takeover.md
 
 .PHONY: selftest
 selftest: ## Test the tests: the simulator finds each deliberate bug
@@ -118,7 +126,7 @@ test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
 	  echo "SKIP: test-e2e starts kubelets and network namespaces, which needs root on Linux (you are $$(id -un) on $$(uname -s))"
 	else
 	  $(MAKE) images
-	  go test ./test/e2e/... -timeout 40m -parallel 6
+	  go test -p 1 ./test/e2e ./test/faults -timeout 40m -parallel 6
 	fi
 
 ##@ Build
