@@ -13,6 +13,10 @@ import (
 // grantRetry is the pause before a grant is tried again that something outside the task stood in the way of.
 const grantRetry = 10 * time.Second
 
+// recordPatience is how long a grant may stand unrecorded before it is revoked: it may be that of another controller, which is
+// about to record it, and would be charged as an attempt that was revoked.
+const recordPatience = 2 * time.Second
+
 // unrecordedSubmission records, as a grant, a term that ran and ended unknown to the status. Its token is the one that
 // the submission names, which must be new; the next pass then reads the submission as any other.
 func unrecordedSubmission(s *Snapshot) (Plan, bool) {
@@ -37,6 +41,9 @@ func unrecordedClaim(s *Snapshot) (Plan, bool) {
 func unrecordedGrant(s *Snapshot) (Plan, bool) {
 	if s.Term == nil || s.Term.State() != fencing.Granted {
 		return Plan{}, false
+	}
+	if young := recordPatience - s.Now.Sub(s.Since); young > 0 {
+		return Plan{Requeue: young}, true
 	}
 	return Plan{Revoke: &Revoke{}}, true
 }

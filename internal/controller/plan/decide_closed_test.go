@@ -109,8 +109,12 @@ var availableTable = map[string]decision{
 		want:  want{Rule: RuleBackoff, Status: "Available attempt 1", Waiting: "Backoff", Ready: "False/Backoff", Requeue: time.Second},
 	},
 	"a grant that was not recorded is revoked, unclaimed": {
-		given: []func(*Snapshot){backedOff, unrecorded},
+		given: []func(*Snapshot){backedOff, unrecorded, since(2 * time.Second)},
 		want:  want{Rule: RuleUnrecordedGrant, Lease: "revoke", Live: true},
+	},
+	"a young one may be that of another controller, about to be recorded": {
+		given: []func(*Snapshot){backedOff, unrecorded, since(500 * time.Millisecond)},
+		want:  want{Rule: RuleUnrecordedGrant, Requeue: 1500 * time.Millisecond},
 	},
 	"once revoked unclaimed, it is granted again under the same number": {
 		given: []func(*Snapshot){backedOff, unrecorded, revokedTerm, pauseOver},

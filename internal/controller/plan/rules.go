@@ -23,7 +23,7 @@ const (
 
 	// RuleUnrecordedClaim: a term is claimed that the status does not know as open. It is left alone until it expires.
 	RuleUnrecordedClaim Rule = "UnrecordedClaim"
-	// RuleUnrecordedGrant: a grant was written and not recorded, and nobody has claimed: revoke it.
+	// RuleUnrecordedGrant: a grant was written and not recorded, and nobody has claimed: revoke it, if it stays so for two seconds.
 	RuleUnrecordedGrant Rule = "UnrecordedGrant"
 	// RuleUnrecordedSubmission: the Lease holds a submission that the status does not know. It is recorded, never erased.
 	RuleUnrecordedSubmission Rule = "UnrecordedSubmission"
