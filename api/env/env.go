@@ -8,7 +8,7 @@ const (
 	Namespace      = "LEASEHOLD_NAMESPACE"       // its namespace
 	Attempt        = "LEASEHOLD_ATTEMPT"         // 1-based number of this attempt
 	FencingToken   = "LEASEHOLD_FENCING_TOKEN"   //nolint:gosec // a number to pass to stores, not a credential
-	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY" // the same for every attempt
+	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY" // the same for every attempt and replay
 	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"    // path of the payload, byte for byte; an empty file if there is none
 	CancelFile     = "LEASEHOLD_CANCEL_FILE"     // path of a file that appears, holding the reason, before the worker is told to stop
 	ResultFile     = "LEASEHOLD_RESULT_FILE"     // path to write the result to

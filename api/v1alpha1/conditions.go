@@ -18,18 +18,19 @@ const (
 
 // Reasons of ConditionWaiting while it is True. The list is closed.
 const (
-	WaitingStartAfter       = "StartAfter"       // until spec.startAfter
-	WaitingBackoff          = "Backoff"          // until status.nextAttemptTime
-	WaitingAwaitingRelease  = "AwaitingRelease"  // the last attempt's process may still run
-	WaitingEpochMissing     = "EpochMissing"     // the epoch ConfigMap is missing or unusable: no grants
-	WaitingWorkerRole       = "WorkerRole"       // the worker role cannot be bound to the Pod's service account
-	WaitingPodRefused       = "PodRefused"       // the API server does not take the Pod; the message quotes it
-	WaitingQuotaExceeded    = "QuotaExceeded"    // a ResourceQuota has no room for the Pod
-	WaitingUnschedulable    = "Unschedulable"    // the scheduler finds no node
-	WaitingImagePull        = "ImagePull"        // an image is not there yet
-	WaitingContainerConfig  = "ContainerConfig"  // a ConfigMap, Secret or key that a container needs is missing
-	WaitingPodStarting      = "PodStarting"      // the Pod was made, its worker has not claimed yet
-	WaitingAgentUnreachable = "AgentUnreachable" // the worker container runs, and its agent has not reached the API server
+	WaitingStartAfter        = "StartAfter"        // until spec.startAfter
+	WaitingBackoff           = "Backoff"           // until status.nextAttemptTime
+	WaitingAwaitingRelease   = "AwaitingRelease"   // the last attempt's process may still run
+	WaitingEpochMissing      = "EpochMissing"      // the epoch ConfigMap is missing or unusable: no grants
+	WaitingWorkerRole        = "WorkerRole"        // the worker role cannot be bound to the Pod's service account
+	WaitingPodRefused        = "PodRefused"        // the API server does not take the Pod; the message quotes it
+	WaitingQuotaExceeded     = "QuotaExceeded"     // a ResourceQuota has no room for the Pod
+	WaitingUnschedulable     = "Unschedulable"     // the scheduler finds no node
+	WaitingImagePull         = "ImagePull"         // an image is not there yet
+	WaitingContainerConfig   = "ContainerConfig"   // a ConfigMap, Secret or key that a container needs is missing
+	WaitingPodStarting       = "PodStarting"       // the Pod was made, its worker has not claimed yet
+	WaitingDeadLetterPending = "DeadLetterPending" // the task is over; its dead letter is not written yet, and the message says why
+	WaitingAgentUnreachable  = "AgentUnreachable"  // the worker container runs, and its agent has not reached the API server
 )
 
 // Other reasons of conditions.
@@ -48,10 +49,25 @@ const (
 	ReasonRetryRule      = "RetryRule" // a rule of spec.retry.rules says DeadLetter
 )
 
+// ConditionReplayed of a DeadLetter is True once a replay was made. Its other conditions are Ready, Reconciling and Stalled: a
+// refused replay is Stalled until the next request.
+const ConditionReplayed = "Replayed"
+
+// Reasons of a DeadLetter's conditions.
+const (
+	ReasonNotReplayed    = "NotReplayed"    // no replay was asked for
+	ReasonReplayed       = "Replayed"       // the last request made a task
+	ReasonReplayRefused  = "ReplayRefused"  // the last request made nothing; the message quotes who refused it
+	ReasonReplayPending  = "ReplayPending"  // the request is not answered yet
+	ReasonNotReconciling = "NotReconciling" // nothing is to be done
+)
+
 // Labels and annotations of what the operator makes for a task.
 const (
-	// TaskLabel is on every Pod and Lease of a task; its value is the task's UID.
+	// TaskLabel is on every Pod and Lease of a task, and on its dead letter; its value is the task's UID.
 	TaskLabel = "leasehold.io/task"
+	// FingerprintLabel is on every dead letter; its value is the fingerprint of the failure.
+	FingerprintLabel = "leasehold.io/fingerprint"
 	// TaskNameAnnotation is the task's name. It may be longer than a label's value can be.
 	TaskNameAnnotation = "leasehold.io/task-name"
 	// AttemptAnnotation is the attempt's number, on its Pod.

@@ -61,6 +61,11 @@ func (s *LeasedTaskSpec) Worker() *corev1.Container {
 	return nil
 }
 
+// IdempotencyKey is the same for every attempt, and for every replay.
+func (t *LeasedTask) IdempotencyKey() string {
+	return cmp.Or(t.Spec.ReplayOf.IdempotencyKey, string(t.UID))
+}
+
 // Attempts is the budget of failures.
 func (r *RetrySpec) Attempts() int32 { return cmp.Or(r.MaxAttempts, DefaultMaxAttempts) }
 

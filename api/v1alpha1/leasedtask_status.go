@@ -17,11 +17,12 @@ const (
 	PhaseClaimed Phase = "Claimed"
 	// PhaseRunning: the attempt's worker has claimed its term. A task that ends within two seconds may skip this phase.
 	PhaseRunning Phase = "Running"
-	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run.
+	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run. A task that will
+	// not be tried again is here until its dead letter is written.
 	PhaseExpired Phase = "Expired"
 	// PhaseCompleted: a success was submitted and verified. Final.
 	PhaseCompleted Phase = "Completed"
-	// PhaseDeadLettered: it will not be tried again. Final.
+	// PhaseDeadLettered: it will not be tried again, and its dead letter is written. Final.
 	PhaseDeadLettered Phase = "DeadLettered"
 )
 
@@ -29,7 +30,7 @@ const (
 // plan.Transitions and the protocol's promises, kept by the API server whoever writes; a test compares the two.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Claimed>DeadLettered', 'Running>DeadLettered', 'Expired>DeadLettered']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
 // +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed')) || (has(self.fencingToken) && (!has(oldSelf.fencingToken) || self.fencingToken > oldSelf.fencingToken))",message="rises with every grant",reason=FieldValueForbidden,fieldPath=".fencingToken"
@@ -99,6 +100,12 @@ type LeasedTaskStatus struct {
 	// completionTime is when the task reached its final phase.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// deadLetterName names the DeadLetter that keeps the task. Unset unless DeadLettered.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	DeadLetterName string `json:"deadLetterName,omitempty"`
 
 	// history has one entry for each attempt that has ended, oldest first; the latest 20.
 	// +optional

@@ -57,6 +57,7 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.workerContainer) || self.template.spec.containers.exists(c, c.name == self.workerContainer)",message="names no container of the template",fieldPath=".workerContainer"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT; to find that, run `docker inspect --format '{{json .Config.Entrypoint}}' IMAGE` or `crane config IMAGE`",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="has(self.replayOf) == has(oldSelf.replayOf) && (!has(self.replayOf) || self.replayOf == oldSelf.replayOf)",message="immutable",reason=FieldValueForbidden,fieldPath=".replayOf"
 type LeasedTaskSpec struct {
 	// startAfter is the earliest time of the first attempt, on the operator's clock. Until then the task waits, with no Lease and
 	// no Pod. Default: now. Immutable after the first grant.
@@ -122,6 +123,11 @@ type LeasedTaskSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// replayOf says which dead letter this task replays. The operator sets it on the tasks that it makes for replays, and
+	// nobody else may. Default: the task is no replay. Immutable.
+	// +optional
+	ReplayOf ReplayOf `json:"replayOf,omitempty,omitzero"`
 }
 
 // LeaseSpec says how a holder proves that it is alive.

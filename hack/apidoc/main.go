@@ -112,6 +112,8 @@ func typeOf(s *schema) string {
 		return strings.Join(values, ", ")
 	case s.Items != nil && s.Items.Schema != nil:
 		return "list of " + typeOf(s.Items.Schema) + atMost(s.MaxItems)
+	case s.Type == "" && s.XPreserveUnknownFields != nil:
+		return "any JSON"
 	case s.Type == "string":
 		return "string" + atMost(s.MaxLength)
 	case s.Minimum != nil && s.Maximum != nil:

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -36,5 +37,6 @@ func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
 		Agent:    o.Agent,
 		Random:   NewRandom(),
 	}
-	return sight, r.setup(ctx, mgr, o.Concurrency)
+	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events}
+	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr))
 }

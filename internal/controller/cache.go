@@ -24,6 +24,7 @@ func CacheOptions() cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.LeasedTask{}:  {Transform: stripTask},
+			&v1alpha1.DeadLetter{}:  {Transform: stripDeadLetter},
 			&corev1.Pod{}:           {Label: ours, Transform: stripPod},
 			&coordinationv1.Lease{}: {Label: ours},
 			&rbacv1.RoleBinding{}:   {Field: fields.OneTermEqualSelector("metadata.name", WorkerRole)},
@@ -38,6 +39,17 @@ func stripPod(obj any) (any, error) {
 		pod.ManagedFields = nil
 		delete(pod.Annotations, v1alpha1.PayloadAnnotation)
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
+	}
+	return obj, nil
+}
+
+// stripDeadLetter drops what makes a dead letter large. Who replays it has read it live.
+func stripDeadLetter(obj any) (any, error) {
+	if dead, ok := obj.(*v1alpha1.DeadLetter); ok {
+		dead.ManagedFields = nil
+		dead.Spec.Task.Spec.Raw = nil
+		dead.Spec.History = nil
+		dead.Spec.Replay.Payload, dead.Spec.Replay.TemplatePatch = nil, ""
 	}
 	return obj, nil
 }

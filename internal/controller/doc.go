@@ -1,13 +1,15 @@
 // Package controller carries plans out. It gathers a snapshot, lets package plan decide, and does what the plan says, in
-// one order, always: (1) compare-and-swap on the Lease, (2) compare-and-swap on the task's status, (3) Pods, (4) events
-// and metrics. Nothing here decides who may run; read package plan for that, and package fencing for why.
+// one order, always: (1) compare-and-swap on the Lease, (2) the dead letter, (3) compare-and-swap on the task's status,
+// (4) Pods, (5) events and metrics. Nothing here decides who may run; read package plan for that, and package fencing for why.
 //
 //	add.go         what an operator is made of
 //	reconciler.go  one pass: get, gather, plan, execute
 //	gather.go      snapshots, from the cache or live
-//	execute.go     the four steps
+//	execute.go     the five steps
 //	grant.go       the one step whose status depends on its own answer: the token
 //	pods.go        creating, deleting and limiting Pods; what a refusal means
+//	deadletter.go  making dead letters
+//	replay.go      a second, small controller: it answers the replay requests of dead letters; see package replay
 //	observer.go    since when this process has seen a term unchanged, and when to look again
 //	sight.go       whether this process can see at all
 //	epoch.go       the epoch, read live at each grant

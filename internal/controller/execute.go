@@ -18,8 +18,8 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-// execute carries a plan out, and says when to look again. An answer that the plan could not know, a missing epoch or a
-// refused Pod, goes into the snapshot, and the same rules decide again, once.
+// execute carries a plan out, and says when to look again. An answer that the plan could not know, a missing epoch, a
+// refused dead letter or Pod, goes into the snapshot, and the same rules decide again, once.
 func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan) (time.Duration, error) {
 	log.FromContext(ctx).V(3).Info("Decided", "rule", p.Rule, "live", s.Live)
 	switch {
@@ -34,6 +34,15 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 	case p.Revoke != nil:
 		if err := r.revoke(ctx, s.Term, p.Revoke); err != nil {
 			return 0, err
+		}
+	}
+	if p.DeadLetter != nil {
+		refusal, err := r.createDeadLetter(ctx, s.Task, p.DeadLetter)
+		if err != nil {
+			return 0, err
+		}
+		if s.DeadLetterRefusal = refusal; refusal != "" {
+			return r.execute(ctx, s, plan.Decide(s))
 		}
 	}
 	if err := r.writeStatus(ctx, s, p.Status); err != nil {
@@ -142,6 +151,10 @@ func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
 			kind = corev1.EventTypeWarning
 		}
 		r.Events.Eventf(s.Task, nil, kind, e.Reason, e.Action, "%s", fencing.Truncate(e.Note, 1000))
+	}
+	if p.DeadLetter != nil {
+		r.Events.Eventf(p.DeadLetter, s.Task, corev1.EventTypeWarning, "DeadLettered", "GiveUp", "%s",
+			fencing.Truncate("LeasedTask "+s.Task.Name+" will not be tried again: "+p.DeadLetter.Spec.Message, 1000))
 	}
 	for _, c := range p.Counts {
 		count(c)

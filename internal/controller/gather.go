@@ -54,6 +54,7 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 		if apierrors.IsNotFound(err) {
 			r.Observer.ForgetTask(key)
 			r.refused.forget(key)
+			r.unburied.forget(key)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("get task: %w", err)

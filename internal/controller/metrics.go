@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/controller/plan/replay"
 )
 
 // Metrics. Labels come from closed lists; no object's name is ever a label.
@@ -21,6 +22,10 @@ var (
 		Name: "leasehold_attempts_total", Help: "Attempts that ended, by outcome."}, []string{"outcome"})
 	finishedTasks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_tasks_finished_total", Help: "Tasks that reached a final phase, by phase."}, []string{"phase"})
+	deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_dead_letters_total", Help: "Dead letters made, by the reason of the task's last attempt; Other for one not on the list."}, []string{"reason"})
+	replays = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_replays_total", Help: "Replay requests answered, by outcome."}, []string{"outcome"})
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_decisions_total", Help: "Passes over a task, by the rule that decided."}, []string{"rule"})
 	verdictLag = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -29,7 +34,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, finishedTasks, decisions, verdictLag)
+	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, finishedTasks, deadLetters, replays, decisions, verdictLag)
 }
 
 func count(c plan.Count) {
@@ -46,5 +51,9 @@ func count(c plan.Count) {
 		attempts.WithLabelValues(c.Label).Inc()
 	case plan.CountFinished:
 		finishedTasks.WithLabelValues(c.Label).Inc()
+	case plan.CountDeadLetter:
+		deadLetters.WithLabelValues(c.Label).Inc()
+	case replay.CountReplay:
+		replays.WithLabelValues(c.Label).Inc()
 	}
 }

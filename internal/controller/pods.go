@@ -22,7 +22,7 @@ import (
 // a while, whatever causes passes meanwhile: a refusal whose text differs each time would otherwise cause them itself.
 func (r *Reconciler) createPod(ctx context.Context, task *v1alpha1.LeasedTask) (*plan.PodRefusal, error) {
 	pod := plan.Pod(task, r.Agent)
-	if refusal := r.refused.recent(task, r.Clock.Now()); refusal != nil {
+	if refusal, isRecent := r.refused.recent(task, r.Clock.Now()); isRecent {
 		return refusal, nil
 	}
 	err := r.Client.Create(ctx, pod)
@@ -81,39 +81,39 @@ func isNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// refusals remembers the last refusal of each task's Pod for as long as it is not tried again.
-type refusals struct {
+// refusals remembers what the API server last refused to make for each task's attempt, for as long as it is not tried again.
+type refusals[T any] struct {
 	mu   sync.Mutex
-	last map[types.NamespacedName]refused
+	last map[types.NamespacedName]refused[T]
 }
 
-type refused struct {
+type refused[T any] struct {
 	pod     string
 	at      time.Time
-	refusal *plan.PodRefusal
+	refusal T
 }
 
-// recent is the refusal of the attempt's Pod, if it is too young to try again.
-func (r *refusals) recent(task *v1alpha1.LeasedTask, now time.Time) *plan.PodRefusal {
+// recent is the refusal of what the attempt needs, if it is too young to try again.
+func (r *refusals[T]) recent(task *v1alpha1.LeasedTask, now time.Time) (refusal T, isRecent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.last[client.ObjectKeyFromObject(task)]
 	if !ok || last.pod != task.Status.Holder.PodName || now.Sub(last.at) >= plan.RefusedRetry {
-		return nil
+		return refusal, false
 	}
-	return last.refusal
+	return last.refusal, true
 }
 
-func (r *refusals) remember(task *v1alpha1.LeasedTask, refusal *plan.PodRefusal, now time.Time) {
+func (r *refusals[T]) remember(task *v1alpha1.LeasedTask, refusal T, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil {
-		r.last = map[types.NamespacedName]refused{}
+		r.last = map[types.NamespacedName]refused[T]{}
 	}
-	r.last[client.ObjectKeyFromObject(task)] = refused{task.Status.Holder.PodName, now, refusal}
+	r.last[client.ObjectKeyFromObject(task)] = refused[T]{task.Status.Holder.PodName, now, refusal}
 }
 
-func (r *refusals) forget(task types.NamespacedName) {
+func (r *refusals[T]) forget(task types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, task)

@@ -20,7 +20,8 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=internal.leasehold.io,resources=mailboxes,verbs=coordinate
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes;namespaces,verbs=get
+// +kubebuilder:rbac:groups=leasehold.io,resources=deadletters,verbs=get;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create;get;list;watch;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=leasehold-worker,verbs=bind
@@ -40,7 +41,8 @@ type Reconciler struct {
 	// Random is the source of jitter and of Pod name suffixes.
 	Random Random
 
-	refused refusals
+	refused  refusals[*plan.PodRefusal] // of attempts' Pods
+	unburied refusals[string]           // of dead letters
 }
 
 // conflictPause is when to look again after losing a race, should no event come first.

@@ -36,6 +36,7 @@ type apiServer struct {
 	task        kind[*v1alpha1.LeasedTask]
 	term        kind[*fencing.Term]
 	pods        kind[[]*corev1.Pod]
+	dead        *v1alpha1.DeadLetter // the task's; no controller caches it
 	backup      *backup
 }
 
@@ -69,6 +70,15 @@ func (a *apiServer) writeStatus(decided *v1alpha1.LeasedTask, status *v1alpha1.L
 	a.checkStatus(&was.Status, &is.Status)
 	a.task = append(a.task, version[*v1alpha1.LeasedTask]{a.now, is})
 	return is, true
+}
+
+// bury makes the dead letter, unless it is there.
+func (a *apiServer) bury(dead *v1alpha1.DeadLetter) {
+	a.checkDead(dead)
+	if a.dead == nil {
+		a.nextRevision()
+		a.dead = dead
+	}
 }
 
 // grant is the compare-and-swap that begins a term.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
@@ -135,6 +136,10 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 		w.fail("attempt and token changed from %d, %d to %d, %d without a grant", was.Attempt, was.FencingToken, is.Attempt, is.FencingToken)
 	case is.Phase == v1alpha1.PhaseCompleted && (is.Result == nil || w.ledger.accepted[fencing.Token(is.FencingToken)].Outcome != fencing.Succeeded):
 		w.fail("completed without a success that was accepted under token %d", is.FencingToken)
+	case is.Phase == v1alpha1.PhaseDeadLettered && (w.api.dead == nil || is.DeadLetterName != w.api.dead.Name):
+		w.fail("dead-lettered without its dead letter")
+	case is.Phase != v1alpha1.PhaseDeadLettered && is.Phase != v1alpha1.PhaseExpired && w.api.dead != nil:
+		w.fail("a task whose dead letter is written goes on as %s", is.Phase)
 	case was.Result != nil && (is.Result == nil || *is.Result != *was.Result):
 		w.fail("the result changed")
 	}
@@ -159,6 +164,17 @@ func (w *world) tokenFloor(is *v1alpha1.LeasedTaskStatus) fencing.Token {
 		return 0
 	}
 	return w.ledger.highest
+}
+
+// checkDead holds when a dead letter is made: one that is there is the same, but for late submissions, which may be put on record
+// at any time.
+func (w *world) checkDead(dead *v1alpha1.DeadLetter) {
+	for i := range dead.Spec.History {
+		dead.Spec.History[i].LateSubmission = v1alpha1.LateSubmission{}
+	}
+	if w.api.dead != nil && !equality.Semantic.DeepEqual(w.api.dead, dead) {
+		w.fail("two dead letters: %+v and %+v", w.api.dead.Spec, dead.Spec)
+	}
 }
 
 func (w *world) checkHistory(was, is *v1alpha1.LeasedTaskStatus) {

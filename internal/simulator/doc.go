@@ -21,7 +21,8 @@
 //	controllers  crash, freeze and go on later between any two requests, even as another leads; two leaders; cut off; slow;
 //	             each watch late, standing still, then catching up version by version or by a list that skips some
 //	messages     late, lost, doubled, overtaken by others; an answer lost; a write that stands although its answer says no
-//	API server   an outage; no worker role; no epoch, or a raised one; Pods refused in every way; the Lease deleted
+//	API server   an outage; no worker role; no epoch, or a raised one; Pods refused in every way, dead letters too; the Lease
+//	             deleted
 //	workers      success, failure, hang, death; an agent that forgets how long its attempt may take; a tree that ignores SIGTERM,
 //	             or outlives its first process; a node frozen, with a clock that goes on or stands still; cut off both ways or one;
 //	             a Pod restarted in place, evicted, deleted, gone, collected as garbage while it runs, made anew under its name
@@ -42,6 +43,7 @@
 //   - A grant goes over no open term, and erases no submission that is not on record.
 //   - An agent whose tree is dead submits until it is accepted, refused or killed; a success that was taken completes the task.
 //   - No attempt is given up for want of a claim before its time.
+//   - A task is dead-lettered after its dead letter is made, of which there is one, and one that has a dead letter does not go on.
 //   - Every task finishes, and everything that was started for it ends.
 //
 // # What is not promised, and so not checked

@@ -144,7 +144,7 @@ func (p *pass) nodeLost(s *plan.Snapshot) string {
 	return ""
 }
 
-// execute carries a plan out in its order: Lease, status, Pods.
+// execute carries a plan out in its order: Lease, dead letter, status, Pods.
 func (p *pass) execute(s *plan.Snapshot, decided plan.Plan) (time.Duration, error) {
 	switch {
 	case decided.Grant != nil:
@@ -158,6 +158,15 @@ func (p *pass) execute(s *plan.Snapshot, decided plan.Plan) (time.Duration, erro
 	case decided.Revoke != nil:
 		if err := p.revoke(s.Term, &decided); err != nil {
 			return 0, err
+		}
+	}
+	if decided.DeadLetter != nil {
+		refusal, err := p.bury(decided.DeadLetter)
+		if err != nil {
+			return 0, err
+		}
+		if s.DeadLetterRefusal = refusal; refusal != "" {
+			return p.execute(s, plan.Decide(s))
 		}
 	}
 	if err := p.writeStatus(s, &decided); err != nil {
@@ -219,6 +228,17 @@ func (p *pass) grant(s *plan.Snapshot, decided *plan.Plan) (*plan.GrantProblem, 
 	s.Term = term
 	s.Since = s.Now.Add(p.see(term, absence(s.Task)) - p.mono())
 	return nil, nil
+}
+
+// bury makes the dead letter, unless it is there. A refusal is the API server's word.
+func (p *pass) bury(dead *v1alpha1.DeadLetter) (refusal string, err error) {
+	err = p.ask(func() {
+		if refusal = p.weather.full; refusal == "" || p.api.dead != nil {
+			p.api.bury(dead)
+			refusal = ""
+		}
+	})
+	return refusal, err
 }
 
 func (p *pass) revoke(term *fencing.Term, decided *plan.Plan) error {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
@@ -15,10 +16,11 @@ type backup struct {
 	over               map[int32]bool
 	won                fencing.Token
 	renewedAt          time.Duration
+	dead               *v1alpha1.DeadLetter
 }
 
 func (a *apiServer) takeBackup() {
-	a.backup = &backup{a.revision, len(a.task), len(a.term), len(a.pods), maps.Clone(a.ledger.accepted), maps.Clone(a.ledger.over), a.ledger.won, a.ledger.renewedAt}
+	a.backup = &backup{a.revision, len(a.task), len(a.term), len(a.pods), maps.Clone(a.ledger.accepted), maps.Clone(a.ledger.over), a.ledger.won, a.ledger.renewedAt, a.dead}
 }
 
 // restore brings back the backup, as docs/operating.md says: the operator is stopped meanwhile, and the epoch is raised, or
@@ -30,6 +32,7 @@ func (a *apiServer) restore() {
 	}
 	a.note("the API server's state of revision %d is restored", b.revision)
 	a.task, a.term, a.pods = a.task[:b.tasks:b.tasks], a.term[:b.terms:b.terms], a.pods[:b.pods:b.pods]
+	a.dead = b.dead
 	if a.oneIn(2) {
 		a.epoch++
 		a.revision = b.revision

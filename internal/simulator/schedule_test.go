@@ -57,6 +57,7 @@ var events = []event{
 	{"epoch", 1, whileUp((*world).loseEpoch)},
 	{"raise epoch", 1, whileUp((*world).raiseEpoch)},
 	{"Pods refused", 2, (*world).refusePods},
+	{"no dead letters", 1, func(w *world) { w.weather.full = "exceeded quota" }},
 	{"backup", 2, func(w *world) { w.api.takeBackup() }},
 	{"restore", 1, func(w *world) { w.api.restore() }},
 	{"delete Lease", 1, whileUp(func(w *world) { w.api.loseLease() })},

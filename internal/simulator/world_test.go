@@ -52,10 +52,11 @@ type world struct {
 
 // weather is what stands in the way of everybody for a while. The zero value is fair.
 type weather struct {
-	isDown      bool // the API server answers nobody
-	isLossy     bool // requests and answers get lost, late or doubled
-	isSlow      bool // workers' requests take long
-	isForbidden bool // the worker role is not bound
+	isDown      bool   // the API server answers nobody
+	isLossy     bool   // requests and answers get lost, late or doubled
+	isSlow      bool   // workers' requests take long
+	isForbidden bool   // the worker role is not bound
+	full        string // why no dead letter can be written; empty: one can
 	problem     *plan.GrantProblem
 	refusal     *plan.PodRefusal
 }

@@ -143,7 +143,7 @@ func startOperator(ctx context.Context) error {
 
 // installPolicies installs the admission policies that the operator wants to see, and the role that they guard.
 func installPolicies(ctx context.Context) error {
-	for _, file := range []string{"admission/mailbox.yaml", "admission/lease-create.yaml", "admission/task-size.yaml", "admission/bindings.yaml", "rbac/worker.yaml"} {
+	for _, file := range []string{"admission/mailbox.yaml", "admission/lease-create.yaml", "admission/task-size.yaml", "admission/replay.yaml", "admission/bindings.yaml", "rbac/worker.yaml", "rbac/users.yaml"} {
 		f, err := os.Open(filepath.Join("..", "..", "config", filepath.FromSlash(file)))
 		if err != nil {
 			return err
@@ -178,6 +178,9 @@ func set(t *testing.T, labels map[string]string) *scene {
 	s := &scene{T: t, Cluster: cluster.For(admin), namespace: ""}
 	s.ok(admin.Create(t.Context(), ns))
 	s.namespace = ns.Name
+	t.Cleanup(func() { // some tests count passes over all tasks, and a task that is left asks for one when its Pod has settled
+		_ = admin.DeleteAllOf(context.Background(), &v1alpha1.LeasedTask{}, client.InNamespace(ns.Name))
+	})
 	// What the controller-manager would make.
 	s.ok(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}}))
 	return s

@@ -156,7 +156,7 @@ func (s *story) kubectl(args ...string) string {
 // dump prints what a person would look at first.
 func (s *story) dump() {
 	for _, args := range [][]string{
-		{"describe", "lt", "-n", s.namespace},
+		{"describe", "lt,dl", "-n", s.namespace},
 		{"get", "pods,leases", "-n", s.namespace, "-o", "wide"},
 		{"logs", "-n", "leasehold-system", "-l", "app.kubernetes.io/name=leasehold", "--tail=60", "--prefix"},
 	} {

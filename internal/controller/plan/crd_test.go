@@ -24,7 +24,10 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-const crdFile = "../../../config/crd/bases/leasehold.io_leasedtasks.yaml"
+const (
+	crdFile           = "../../../config/crd/bases/leasehold.io_leasedtasks.yaml"
+	deadLetterCRDFile = "../../../config/crd/bases/leasehold.io_deadletters.yaml"
+)
 
 // phases are all phases, the one before the first included.
 var phases = []v1alpha1.Phase{"", v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, v1alpha1.PhaseExpired,
@@ -32,7 +35,12 @@ var phases = []v1alpha1.Phase{"", v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed
 
 func readCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
 	t.Helper()
-	raw, err := os.ReadFile(crdFile)
+	return readCRDFile(t, crdFile)
+}
+
+func readCRDFile(t *testing.T, file string) *apiextensions.CustomResourceDefinition {
+	t.Helper()
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +90,12 @@ func TestEveryLeaseDurationThatTheAPILetsThroughIsSafeAndAlive(t *testing.T) {
 	}
 }
 
-// TestCRDIsAccepted: the API server takes the CRD, its CEL rules and their estimated cost included.
+// TestCRDIsAccepted: the API server takes the CRDs, their CEL rules and their estimated cost included.
 func TestCRDIsAccepted(t *testing.T) {
-	for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), readCRD(t)) {
-		t.Error(err)
+	for _, file := range []string{crdFile, deadLetterCRDFile} {
+		for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), readCRDFile(t, file)) {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

@@ -93,8 +93,8 @@ var submittedTable = map[string]decision{
 	},
 	"the last failure is the end": {
 		given: []func(*Snapshot){onRecord, noPod, submits(fencing.Failed), onTask(func(t *v1alpha1.LeasedTask) { t.Status.Failures = 4 })},
-		want: want{Rule: RuleSubmitted, Status: "DeadLettered attempt 1", Entry: "Failed Why Submission exit 3", Ready: "False/BudgetExceeded",
-			Counts: "attempt Failed, finished DeadLettered"},
+		want: want{Rule: RuleSubmitted, Status: "Expired attempt 1", Entry: "Failed Why Submission exit 3", Waiting: "DeadLetterPending",
+			Ready: "False/DeadLetterPending", Counts: "attempt Failed"},
 	},
 	"a self-fence is a disruption": {
 		given: []func(*Snapshot){onRecord, noPod, submits(fencing.Fenced)},
@@ -111,8 +111,8 @@ var submittedTable = map[string]decision{
 	},
 	"one disruption too many is the end": {
 		given: []func(*Snapshot){onRecord, noPod, submits(fencing.Fenced), onTask(func(t *v1alpha1.LeasedTask) { t.Status.Disruptions = 10 })},
-		want: want{Rule: RuleSubmitted, Status: "DeadLettered attempt 1", Entry: "Disrupted Why Submission exit 3", Ready: "False/BudgetExceeded",
-			Counts: "attempt Disrupted, finished DeadLettered"},
+		want: want{Rule: RuleSubmitted, Status: "Expired attempt 1", Entry: "Disrupted Why Submission exit 3", Waiting: "DeadLetterPending",
+			Ready: "False/DeadLetterPending", Counts: "attempt Disrupted"},
 	},
 }
 

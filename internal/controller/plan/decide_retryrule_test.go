@@ -23,8 +23,8 @@ var retryRuleTable = map[string]decision{
 	},
 	"a failure that a rule dead-letters ends the task": {
 		given: []func(*Snapshot){onRecord, submits(fencing.Failed), retryRules(onExitCode(v1alpha1.RetryActionDeadLetter, 3))},
-		want: want{Rule: RuleSubmitted, Status: "DeadLettered attempt 1", Entry: "Failed Why Submission exit 3 DeadLetter", Ready: "False/RetryRule",
-			Counts: "attempt Failed, finished DeadLettered"},
+		want: want{Rule: RuleSubmitted, Status: "Expired attempt 1", Entry: "Failed Why Submission exit 3 DeadLetter", Waiting: "DeadLetterPending",
+			Ready: "False/DeadLetterPending", Counts: "attempt Failed"},
 	},
 	"a success is not judged": {
 		given: []func(*Snapshot){onRecord, submits(fencing.Succeeded), retryRules(onReason(v1alpha1.RetryActionDeadLetter, "Why"))},
@@ -40,7 +40,8 @@ var retryRuleTable = map[string]decision{
 		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) {
 			t.Status.History[0].Action = v1alpha1.RetryActionDeadLetter
 		})},
-		want: want{Rule: RuleGiveUp, Status: "DeadLettered attempt 1", Ready: "False/RetryRule", Live: true, Counts: "finished DeadLettered"},
+		want: want{Rule: RuleGiveUp, Dead: "RetryRule", Status: "DeadLettered attempt 1", Ready: "False/RetryRule", Live: true,
+			Counts: "finished DeadLettered, dead_letter NodeLost"},
 	},
 	"a start timeout is matched by what it was waiting for, too": {
 		given: []func(*Snapshot){granted, func(s *Snapshot) { s.Task.Spec.Timeouts.StartSeconds = 30 }, containerWaits("ImagePullBackOff", "gone"),

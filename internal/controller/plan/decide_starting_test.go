@@ -50,27 +50,27 @@ var startingTable = map[string]decision{
 	},
 	"an image's name is no name": {
 		given: []func(*Snapshot){granted, containerWaits("InvalidImageName", "cannot parse")},
-		want:  cannotStart("InvalidImageName Pod", "CannotStart", "delete "+holder),
+		want:  cannotStart("InvalidImageName Pod", "delete "+holder),
 	},
 	"the template makes no valid Pod": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedInvalid)},
-		want:  cannotStart("PodInvalid Pod", "CannotStart", ""),
+		want:  cannotStart("PodInvalid Pod", ""),
 	},
 	"the start timeout is over": {
 		given: []func(*Snapshot){granted, startSeconds(60)},
-		want:  cannotStart("StartTimeout Pod", "StartTimeout", "delete "+holder),
+		want:  cannotStart("StartTimeout Pod", "delete "+holder),
 	},
 	"the start timeout is over before any Pod could be made": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedQuota), startSeconds(60)},
-		want:  cannotStart("StartTimeout Pod", "StartTimeout", ""),
+		want:  cannotStart("StartTimeout Pod", ""),
 	},
 	"a Lease without acquireTime times out all the same": {
 		given: []func(*Snapshot){granted, startSeconds(60), since(time.Minute), onTerm(func(t *fencing.Term) { t.GrantTime = time.Time{} })},
-		want:  cannotStart("StartTimeout Pod", "StartTimeout", "delete "+holder),
+		want:  cannotStart("StartTimeout Pod", "delete "+holder),
 	},
 	"the clock that timed the grant was ahead: the start timeout counts from when the grant was seen": {
 		given: []func(*Snapshot){granted, startSeconds(60), since(time.Minute), onTerm(func(t *fencing.Term) { t.GrantTime = now.Add(time.Hour) })},
-		want:  cannotStart("StartTimeout Pod", "StartTimeout", "delete "+holder),
+		want:  cannotStart("StartTimeout Pod", "delete "+holder),
 	},
 	"the Pod's name is taken": {
 		given: []func(*Snapshot){granted, noPod, refused(RefusedTaken)},
@@ -136,9 +136,9 @@ func waitsToStart(rule Rule, reason string, requeue time.Duration) want {
 	return want{Rule: rule, Status: "Claimed attempt 1", Waiting: reason, Ready: "False/" + reason, Requeue: requeue}
 }
 
-func cannotStart(entry, ready, pods string) want {
-	return want{Rule: RuleStartTrouble, Lease: "revoke", Status: "DeadLettered attempt 1", Entry: "Failed " + entry, Ready: "False/" + ready,
-		Pods: pods, Live: true, Counts: "attempt Failed, finished DeadLettered"}
+func cannotStart(entry, pods string) want {
+	return want{Rule: RuleStartTrouble, Lease: "revoke", Status: "Expired attempt 1", Entry: "Failed " + entry, Waiting: "DeadLetterPending",
+		Ready: "False/DeadLetterPending", Pods: pods, Live: true, Counts: "attempt Failed"}
 }
 
 func triesAgain(entry, pods string) want {

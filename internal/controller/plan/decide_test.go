@@ -30,6 +30,7 @@ type decision struct {
 // want is a plan in brief; the zero value does nothing.
 type want struct {
 	Rule   Rule
+	Dead   string // reason of the dead letter, if one is to be made
 	Lease  string // "grant HOLDER attempt N [over RV]", "revoke", "revoke expired"
 	Status string // "PHASE attempt N", with what else the status says in brief; empty: no write
 	// Entry is the history entry that the plan adds: "OUTCOME REASON EVIDENCE [exit N] [ACTION]".
@@ -55,6 +56,7 @@ var tables = map[string]map[string]decision{
 	"expired":   expiredTable,
 	"sweep":     sweepTable,
 	"rules":     retryRuleTable,
+	"dead":      deadLetterTable,
 }
 
 // TestDecide runs all tables.
@@ -213,6 +215,9 @@ func brief(s *Snapshot, p *Plan) want {
 		w.Lease = "revoke expired"
 	case p.Revoke != nil:
 		w.Lease = "revoke"
+	}
+	if p.DeadLetter != nil {
+		w.Dead = p.DeadLetter.Spec.Reason
 	}
 	var pods, counts []string
 	if p.CreatePod {

@@ -2,8 +2,8 @@
 // clock and no randomness, and the same snapshot gives the same plan.
 //
 // [Decide] walks an ordered list of rules; the first that applies decides, and its name travels with the plan into logs
-// and tests. A plan names at most one write to the Lease, one status, and what follows for Pods. The executor carries them
-// out in that order, always: (1) Lease, (2) status, (3) Pods, (4) events and metrics. After a crash between any two of
+// and tests. A plan names at most one write to the Lease, one dead letter, one status, and what follows for Pods. The
+// executor carries them out in that order, always: (1) Lease, (2) dead letter, (3) status, (4) Pods, (5) events and metrics. After a crash between any two of
 // them the next pass finds, from the Lease and the status alone, where it was.
 //
 // Plans made from a cache may be wrong about the past. One that revokes, grants, creates or deletes says so

@@ -35,16 +35,30 @@ func (s *Snapshot) untilReleased() time.Duration {
 	return s.Task.Spec.LeaseDuration() - s.Now.Sub(s.Since)
 }
 
+// giveUp ends a task, dead letter first. While that cannot be written the task stays as it is, and says why.
 func giveUp(s *Snapshot) (Plan, bool) {
 	if !s.isOver(&s.Task.Status) {
 		return Plan{}, false
 	}
 	status := s.status()
+	if s.DeadLetterRefusal != "" {
+		p := s.write(status, deadLetterPending(s.DeadLetterRefusal))
+		p.Requeue = RefusedRetry
+		return p, true
+	}
+	dead := deadLetter(s.Task)
+	status.DeadLetterName = dead.Name
 	s.finish(status, v1alpha1.PhaseDeadLettered)
 	p := s.write(status, waiting{})
-	p.Counts = []Count{{CountFinished, string(v1alpha1.PhaseDeadLettered)}}
-	p.Events = []Event{s.deadLettered(status)}
+	p.DeadLetter = dead
+	p.Counts = []Count{{CountFinished, string(v1alpha1.PhaseDeadLettered)}, {CountDeadLetter, knownReason(lastOf(status.History).Reason)}}
+	p.Events = []Event{{Warning: true, Reason: "DeadLettered", Action: "GiveUp",
+		Note: fmt.Sprintf("%s: %s; kept as DeadLetter %s", dead.Spec.Reason, dead.Spec.Message, dead.Name)}}
 	return p, true
+}
+
+func deadLetterPending(message string) waiting {
+	return waiting{v1alpha1.WaitingDeadLetterPending, "the task is over and its dead letter is not written yet: " + message}
 }
 
 func reassign(s *Snapshot) (Plan, bool) {

@@ -131,7 +131,8 @@ const (
 )
 
 // endAttempt records an attempt that ended without counting. Where its process is known to be over, the task is available
-// again or dead-lettered in the same write; else it waits in Expired for the release.
+// again in the same write; else it waits in Expired for the release. After its last attempt it always stops there: what the
+// dead letter says is on record before it is made, so that nobody who makes it again, after a crash say, makes another.
 func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	status := s.status()
 	s.record(status, e)
@@ -149,10 +150,8 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	case !isReleased:
 		status.Phase = v1alpha1.PhaseExpired
 	case isOver:
-		s.finish(status, v1alpha1.PhaseDeadLettered)
-		w = waiting{}
-		counts = append(counts, Count{CountFinished, string(v1alpha1.PhaseDeadLettered)})
-		events = append(events, s.deadLettered(status))
+		status.Phase = v1alpha1.PhaseExpired
+		w = deadLetterPending("it will be written next")
 	default:
 		status.Phase = v1alpha1.PhaseAvailable
 		w = backoffOf(status)
@@ -160,9 +159,4 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	p := s.write(status, w)
 	p.Counts, p.Events = counts, events
 	return p
-}
-
-func (s *Snapshot) deadLettered(status *v1alpha1.LeasedTaskStatus) Event {
-	reason, message := deadLetterCause(&s.Task.Spec.Retry, status)
-	return Event{Warning: true, Reason: "DeadLettered", Action: "GiveUp", Note: reason + ": " + message}
 }

@@ -19,6 +19,8 @@ type Plan struct {
 	Grant *mailbox.Grant
 	// Revoke ends the term exactly as the snapshot shows it.
 	Revoke *Revoke
+	// DeadLetter is made before the status says DeadLettered.
+	DeadLetter *v1alpha1.DeadLetter
 	// Status is written if it differs from the task's.
 	Status *v1alpha1.LeasedTaskStatus
 
@@ -64,7 +66,7 @@ func (p *Plan) NeedsLive() bool {
 	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleGiveUp:
 		return true
 	default:
-		return p.Grant != nil || p.Revoke != nil || p.CreatePod || len(p.DeletePods) > 0
+		return p.Grant != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
 	}
 }
 
@@ -87,6 +89,7 @@ const (
 	CountLateSubmission Counter = "late_submission"
 	CountAttempt        Counter = "attempt" // Label: outcome
 	CountFinished       Counter = "finished"
+	CountDeadLetter     Counter = "dead_letter" // Label: the last attempt's reason, if it is a known one
 )
 
 // Count moves a counter by one. Label is from a closed list.

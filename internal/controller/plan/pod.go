@@ -31,16 +31,20 @@ const (
 	submitReserve = 5 * time.Second
 	// tokenSeconds is how long a bound token is valid; the kubelet renews it.
 	tokenSeconds = 3600
-	// maxPodName keeps a Pod's name, which becomes its host name, within a DNS label.
-	maxPodName = 63
+	// maxName keeps a name within a DNS label: a Pod's becomes its host name.
+	maxName = 63
 )
 
 // PodName names an attempt's Pod: task, attempt, random suffix. Dots become dashes, because the name becomes a host name;
 // the suffix tells apart what shortening makes equal.
 func PodName(task string, attempt int32, suffix string) string {
-	tail := fmt.Sprintf("-%d-%s", attempt, suffix)
-	head := strings.ReplaceAll(task, ".", "-")
-	if limit := maxPodName - len(tail); len(head) > limit {
+	return Name(task, fmt.Sprintf("-%d-%s", attempt, suffix))
+}
+
+// Name is a DNS label made of an object's name, shortened if it must be, and a tail that makes it one of its kind.
+func Name(of, tail string) string {
+	head := strings.ReplaceAll(of, ".", "-")
+	if limit := maxName - len(tail); len(head) > limit {
 		head = strings.TrimRight(head[:limit], "-")
 	}
 	return head + tail
@@ -101,7 +105,7 @@ func wrap(c *corev1.Container, task *v1alpha1.LeasedTask) {
 		literal(env.Namespace, task.Namespace),
 		literal(env.Attempt, fmt.Sprint(task.Status.Attempt)),
 		literal(env.FencingToken, fmt.Sprint(task.Status.FencingToken)),
-		literal(env.IdempotencyKey, string(task.UID)),
+		literal(env.IdempotencyKey, task.IdempotencyKey()),
 		literal(env.PayloadFile, env.PayloadPath),
 		literal(env.ResultFile, env.ResultPath),
 		literal(env.CancelFile, env.CancelPath),

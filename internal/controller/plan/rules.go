@@ -65,7 +65,8 @@ const (
 
 	// RuleAwaitRelease: the old process may still run.
 	RuleAwaitRelease Rule = "AwaitRelease"
-	// RuleGiveUp: the old process is over, and a budget is used up.
+	// RuleGiveUp: the old process is over, and there will be no other: the dead letter is written, then the task is
+	// DeadLettered.
 	RuleGiveUp Rule = "GiveUp"
 	// RuleReassign: the old process is over; the task is available again.
 	RuleReassign Rule = "Reassign"

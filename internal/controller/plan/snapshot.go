@@ -34,6 +34,8 @@ type Snapshot struct {
 	// GrantProblem and PodRefusal are answers to a plan that was tried in this pass. The rules that made that plan look at them.
 	GrantProblem *GrantProblem
 	PodRefusal   *PodRefusal
+	// DeadLetterRefusal is another such answer: why the dead letter cannot be written; empty: it was not refused in this pass.
+	DeadLetterRefusal string
 
 	// Jitter is uniform in [0, 1), Suffix is random and makes a Pod's name one of its kind.
 	Jitter float64

@@ -20,12 +20,10 @@ var Transitions = []Transition{
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseAvailable, "the attempt was submitted as failed or disrupted, or never started; budget is left"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseAvailable, "the attempt was submitted as failed or disrupted; budget is left"},
-	{v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired, "the term was revoked after its claim, or its Lease is gone"},
-	{v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, "the term was revoked: not renewed for its duration, its Pod ended without a submission, or its Lease is gone"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired, "the term was revoked after its claim, or its Lease is gone; or the attempt is over, and it was the last"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, "the term was revoked: not renewed for its duration, its Pod ended without a submission, or its Lease is gone; or the attempt is over, and it was the last"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseAvailable, "the old process can no longer run; budget is left"},
-	{v1alpha1.PhaseClaimed, v1alpha1.PhaseDeadLettered, "the attempt could not start, or a budget is used up"},
-	{v1alpha1.PhaseRunning, v1alpha1.PhaseDeadLettered, "a failure was submitted and a budget is used up"},
-	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; a budget is used up"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget is used up, or a rule says so; its dead letter is written"},
 }
 
 // IsLegal reports whether a status may go from one phase to another. Staying is legal.

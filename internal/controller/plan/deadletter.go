@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+)
+
+// deadLetter renders the DeadLetter of a task whose last attempt is on record. It is made from spec and status alone, so
+// that whoever makes it again, after a crash say, makes the same. It has no owner: it outlives the task.
+func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
+	status := task.Status.DeepCopy()
+	reason, message := deadLetterCause(&task.Spec.Retry, status)
+	fingerprint := Fingerprint(task.Name, lastOf(status.History))
+	return &v1alpha1.DeadLetter{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   task.Namespace,
+			Name:        Name(task.Name, "-"+ShortHash(string(task.UID))),
+			Labels:      map[string]string{v1alpha1.TaskLabel: string(task.UID), v1alpha1.FingerprintLabel: fingerprint},
+			Annotations: map[string]string{v1alpha1.TaskNameAnnotation: task.Name},
+		},
+		Spec: v1alpha1.DeadLetterSpec{
+			Task:           v1alpha1.DeadLetterTask{Name: task.Name, UID: string(task.UID), Spec: runtime.RawExtension{Raw: encode(&task.Spec)}},
+			IdempotencyKey: task.IdempotencyKey(),
+			Reason:         reason,
+			Message:        fencing.Truncate(message, 1024),
+			Fingerprint:    fingerprint,
+			Attempts:       status.Attempt,
+			Failures:       status.Failures,
+			Disruptions:    status.Disruptions,
+			FencingToken:   status.FencingToken,
+			History:        status.History,
+		},
+	}
+}
+
+// encode is a spec as JSON.
+func encode(spec *v1alpha1.LeasedTaskSpec) []byte {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("a spec that was decoded from JSON cannot fail to encode: %v", err)) // programming error
+	}
+	return raw
+}
+
+// ShortHash is the tail of a name that belongs to a UID: 10 hex digits.
+func ShortHash(uid string) string {
+	sum := sha256.Sum256([]byte(uid))
+	return hex.EncodeToString(sum[:5])
+}
