@@ -44,7 +44,7 @@ type RetryRule struct {
 	// +required
 	Action RetryAction `json:"action,omitempty"`
 
-	// onExitCodes holds for an attempt whose worker ended with one of the exit codes, or with none of them.
+	// onExitCodes holds for an attempt whose command ended with one of the exit codes, or with none of them.
 	// +optional
 	OnExitCodes ExitCodeRequirement `json:"onExitCodes,omitempty,omitzero"`
 
@@ -85,7 +85,8 @@ const (
 	RetryActionDeadLetter RetryAction = "DeadLetter"
 )
 
-// ExitCodeRequirement compares the worker's exit code with a list. It never holds for an attempt without an exit code.
+// ExitCodeRequirement compares the command's exit code with a list. It holds only for an attempt whose agent submitted one: the exit
+// code of a container whose agent was killed, or fenced itself, is not the command's.
 type ExitCodeRequirement struct {
 	// operator is In (one of the values) or NotIn (none of them).
 	// +required

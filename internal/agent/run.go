@@ -59,8 +59,15 @@ func (a *Agent) abandon(stopped bool) int {
 // leaveToKernel ends a process whose tree outlives its last deadline. Only the end of process 1 kills what the agent
 // cannot, and a submission would claim that nothing runs any more.
 func (a *Agent) leaveToKernel(attempt *holder.Attempt) int {
-	a.report(fencing.Report{Token: a.Config.Token, Outcome: fencing.Fenced, Reason: fencing.ReasonRenewalFailed,
-		Delivery: fencing.DeliveryUnknown, Message: attempt.Fenced() + "; the processes could not be killed in time"})
+	report := fencing.Report{Token: a.Config.Token, Outcome: fencing.Failed, Reason: fencing.ReasonProcessesLeft,
+		Delivery: fencing.DeliveryUnknown, Message: "processes of the command could not be killed in time"}
+	switch {
+	case attempt.Fenced() != "":
+		report.Outcome, report.Reason, report.Message = fencing.Fenced, fencing.ReasonRenewalFailed, attempt.Fenced()+"; "+report.Message
+	case attempt.IsStopped():
+		report.Outcome, report.Reason = fencing.Interrupted, fencing.ReasonTerminated
+	}
+	a.report(report)
 	a.Log.Error("The process tree could not be killed in time")
 	return ExitTreeAlive
 }

@@ -113,7 +113,7 @@ func (a *Agent) hear(s *holder.Attempt, r renewal) {
 	if r.reply.Answer != fencing.Accepted {
 		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
 	}
-	s.Hear(r.reply.Answer, r.start, a.Clock.Boot(), a.Jitter())
+	s.Hear(r.reply.Answer, r.reply.IsDenied(), r.start, a.Clock.Boot(), a.Jitter())
 }
 
 // pass hands a signal on to the command, and begins a stop if it is one.

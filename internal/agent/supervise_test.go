@@ -177,6 +177,19 @@ func TestATreeThatCannotBeKilledIsLeftToTheKernel(t *testing.T) {
 	f.wantReport(fencing.Fenced, fencing.DeliveryUnknown)
 }
 
+func TestWhatTheCommandLeavesAndNobodyCanKillIsLeftToTheKernel(t *testing.T) {
+	t.Parallel()
+	timing := patient
+	timing.KillBudget = 300 * time.Millisecond
+	f := newFixture(t, timing, nil)
+	f.tree.onStart = func(tree *fakeTree) { tree.exited <- holder.Exit{} }
+	f.tree.onKill = nil
+	f.wantCode(f.run(), ExitTreeAlive)
+	f.wantOrder("start", "kill killed")
+	f.wantNever("Submit")
+	f.wantReport(fencing.Failed, fencing.DeliveryUnknown)
+}
+
 func TestWhatTheCommandLeavesIsKilledFirst(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, patient, nil)

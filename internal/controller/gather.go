@@ -75,7 +75,7 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	}
 	s.Now = r.Clock.Now()
 	s.Since = r.Observer.See(task, term, s.Now)
-	s.ClaimedSince = r.Observer.ClaimedSince(task)
+	s.ClaimedSince = r.Observer.ClaimedSince(task, s.Now)
 	return s, nil
 }
 

@@ -72,12 +72,12 @@ func (o *Observer) See(task *v1alpha1.LeasedTask, term *fencing.Term, now time.T
 	return o.sight.Clip(o.note(task.UID, key, term, mark, now).since, now)
 }
 
-// ClaimedSince is when this process first saw the task's present claim, on its own clock; zero if there is none.
-func (o *Observer) ClaimedSince(task *v1alpha1.LeasedTask) time.Time {
+// ClaimedSince is when this process first saw the task's present claim, on its own clock, by continuous sight; zero if there is none.
+func (o *Observer) ClaimedSince(task *v1alpha1.LeasedTask, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s, ok := o.seen[task.UID]; ok && s.claim != "" {
-		return s.claimed
+		return o.sight.Clip(s.claimed, now)
 	}
 	return time.Time{}
 }

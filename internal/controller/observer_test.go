@@ -241,21 +241,21 @@ func TestObserverRemembersTheClaimThroughRenewals(t *testing.T) {
 	granted := heldTerm(0)
 	granted.Claim = nil
 	w.see(task, granted)
-	if got := w.ClaimedSince(task); !got.IsZero() {
+	if got := w.ClaimedSince(task, w.clock.Now()); !got.IsZero() {
 		t.Errorf("not claimed, and claimed since %s", got)
 	}
 	w.pass(3 * time.Second)
 	w.see(task, heldTerm(0))
 	w.pass(3 * time.Second)
 	w.see(task, heldTerm(1))
-	if got := w.ClaimedSince(task).Sub(start); got != 3*time.Second {
+	if got := w.ClaimedSince(task, w.clock.Now()).Sub(start); got != 3*time.Second {
 		t.Errorf("claimed since %s, want 3s", got)
 	}
 	another := heldTerm(0)
 	claim := fencing.ParseClaim("nonce-2/node/uid")
 	another.Claim = &claim
 	w.see(task, another)
-	if got := w.ClaimedSince(task).Sub(start); got != 6*time.Second {
+	if got := w.ClaimedSince(task, w.clock.Now()).Sub(start); got != 6*time.Second {
 		t.Errorf("claimed by another since %s, want 6s", got)
 	}
 }

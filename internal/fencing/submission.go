@@ -42,6 +42,7 @@ const (
 	ReasonResultInvalid       = "ResultInvalid"       // result is not UTF-8 text, or cannot be read
 	ReasonTerminated          = "Terminated"          // SIGTERM from outside, without a result
 	ReasonDeadlineExceeded    = "DeadlineExceeded"    // it ran longer than timeouts.attemptSeconds
+	ReasonProcessesLeft       = "ProcessesLeft"       // something that it left could not be killed; the agent ended without a submission
 	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
 	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read
 	ReasonTokenMismatch       = "TokenMismatch"       // it names another token than the one granted

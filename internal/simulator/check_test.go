@@ -90,7 +90,7 @@ func (w *world) checkRevoke(t *fencing.Term) {
 	silence := w.now - max(w.ledger.renewedAt, w.ledger.answeredAt)
 	hasPassedBefore := w.ledger.blindSince-w.ledger.renewedAt >= slowestWait // and whoever judged then, froze
 	spec := &w.api.task.live().Spec
-	isOverdue := spec.AttemptLimit() > 0 && w.now-w.ledger.claimedAt >= (spec.AttemptLimit()+stopGrace+duration)*1000/1020
+	isOverdue := spec.AttemptLimit() > 0 && w.now-max(w.ledger.claimedAt, w.ledger.answeredAt) >= (spec.AttemptLimit()+stopGrace+duration)*1000/1020
 	if t.Claim == nil || silence >= slowestWait || hasPassedBefore || isOverdue {
 		return
 	}

@@ -246,10 +246,15 @@ func (c *controller) see(term *fencing.Term, absence string) time.Duration {
 		}
 	}
 	c.held = held
+	return c.clip(c.since)
+}
+
+// clip is controller.Sight's.
+func (c *controller) clip(since time.Duration) time.Duration {
 	if !c.isSeeing() {
-		return now
+		return c.mono()
 	}
-	return max(c.since, c.sightFloor)
+	return max(since, c.sightFloor)
 }
 
 func (c *controller) requeue(d time.Duration) { c.again = min(c.again, c.mono()+d) }

@@ -125,7 +125,7 @@ func (p *pass) setTime(s *plan.Snapshot) {
 	s.Now = p.clock.wall(p.now)
 	s.Since = s.Now.Add(p.see(s.Term, absence(s.Task)) - p.mono())
 	if p.claim != "" {
-		s.ClaimedSince = s.Now.Add(p.claimedAt - p.mono())
+		s.ClaimedSince = s.Now.Add(p.clip(p.claimedAt) - p.mono())
 	}
 }
 

@@ -168,7 +168,7 @@ func (p *process) hear(r reply) {
 	case claiming:
 		p.hearClaim(r, now)
 	case working:
-		p.term.Hear(r.answer, p.sentAt, now, p.jitter())
+		p.term.Hear(r.answer, r.isDenied, p.sentAt, now, p.jitter())
 		p.renewed(r)
 		p.supervise()
 	case submitting:
@@ -268,7 +268,14 @@ func (p *process) supervise() {
 	if a.IsLost(now) {
 		p.note("%s cannot kill its tree in time", p.holder)
 		p.tree.end()
-		p.end(123, fencing.Report{Token: p.token, Outcome: fencing.Fenced, Delivery: fencing.DeliveryUnknown})
+		outcome := fencing.Failed
+		switch {
+		case a.Fenced() != "":
+			outcome = fencing.Fenced
+		case a.IsStopped():
+			outcome = fencing.Interrupted
+		}
+		p.end(123, fencing.Report{Token: p.token, Outcome: outcome, Delivery: fencing.DeliveryUnknown})
 		return
 	}
 	if a.RenewDue(now) && !p.isWaiting {

@@ -205,7 +205,8 @@ var lostTable = map[string]decision{
 	},
 	"it takes too long, and its agent does nothing about it": {
 		given: []func(*Snapshot){onRecord, podRuns, limited(60, 120*time.Second)},
-		want:  loses(RuleOverdue, "Failed DeadlineExceeded Observation", settleTime),
+		want: want{Rule: RuleOverdue, Lease: "revoke expired", Status: "Expired attempt 1 next in 500ms", Entry: "Failed DeadlineExceeded Observation",
+			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Requeue: settleTime, Live: true, Counts: "attempt Failed"},
 	},
 	"it may take a little longer": {
 		given: []func(*Snapshot){onRecord, podRuns, limited(60, 119*time.Second)},

@@ -103,11 +103,18 @@ func TestWhichRetryRuleMatches(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := actionFor(tc.rules, &end{outcome: v1alpha1.AttemptFailed, reason: tc.reason, exitCode: tc.code}, tc.pod)
-			if got != tc.want {
+			e := &end{outcome: v1alpha1.AttemptFailed, reason: tc.reason, exitCode: tc.code, evidence: v1alpha1.EvidenceSubmission}
+			if got := actionFor(tc.rules, e, tc.pod); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestTheAgentsOwnExitCodeMatchesNoRule(t *testing.T) {
+	fenced := &end{outcome: v1alpha1.AttemptDisrupted, reason: "RenewalFailed", exitCode: new(int32(122)), evidence: v1alpha1.EvidencePod}
+	if got := actionFor([]v1alpha1.RetryRule{onExitCode(v1alpha1.RetryActionDeadLetter, 122)}, fenced, nil); got != "" {
+		t.Errorf("a fenced agent is judged as a command that exited: %s", got)
 	}
 }
 

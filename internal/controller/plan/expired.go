@@ -6,6 +6,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/bug"
 )
 
 func awaitRelease(s *Snapshot) (Plan, bool) {
@@ -24,8 +25,11 @@ func (s *Snapshot) untilReleased() time.Duration {
 	terminated := s.hasWorkerTerminated()
 	if s.isRecorded() {
 		release, left := fencing.Released(s.Term, terminated, s.Since, s.Now)
-		if release != fencing.NotReleased {
+		switch {
+		case release != fencing.NotReleased, bug.Is(bug.GrantOverHeld):
 			return 0
+		case s.Term.IsOpen(): // it must end first, by an earlier rule; this one never lets it go
+			return s.Task.Spec.LeaseDuration()
 		}
 		return left
 	}

@@ -73,7 +73,7 @@ func overdue(s *Snapshot) (Plan, bool) {
 	}
 	p := s.endAttempt(failure(v1alpha1.EvidenceObservation, fencing.ReasonDeadlineExceeded,
 		"the attempt ran longer than %s, and its agent did not end it", s.Task.Spec.AttemptLimit()), unreleased)
-	p.Revoke = &Revoke{}
+	p.Revoke = &Revoke{Expired: true} // of this very version, so that nothing is forgotten when it was last heard
 	return p, true
 }
 

@@ -25,7 +25,7 @@ func actionFor(rules []v1alpha1.RetryRule, e *end, pod *corev1.Pod) v1alpha1.Ret
 
 // matches reports whether every requirement that the rule gives holds.
 func matches(rule *v1alpha1.RetryRule, e *end, pod *corev1.Pod) bool {
-	if len(rule.OnExitCodes.Values) > 0 && !hasExitCode(&rule.OnExitCodes, e.exitCode) {
+	if len(rule.OnExitCodes.Values) > 0 && !hasExitCode(&rule.OnExitCodes, e) {
 		return false
 	}
 	if len(rule.OnReasons) > 0 && !slices.ContainsFunc(rule.OnReasons, func(r string) bool { return r == recordedReason(e) || r == e.cause }) {
@@ -34,8 +34,10 @@ func matches(rule *v1alpha1.RetryRule, e *end, pod *corev1.Pod) bool {
 	return len(rule.OnPodConditions) == 0 || hasCondition(rule.OnPodConditions, pod)
 }
 
-func hasExitCode(want *v1alpha1.ExitCodeRequirement, code *int32) bool {
-	return code != nil && slices.Contains(want.Values, *code) == (want.Operator == v1alpha1.ExitCodeIn)
+// hasExitCode compares the command's exit code. Without a submission, what the kubelet has is the agent's.
+func hasExitCode(want *v1alpha1.ExitCodeRequirement, e *end) bool {
+	return e.exitCode != nil && e.evidence == v1alpha1.EvidenceSubmission &&
+		slices.Contains(want.Values, *e.exitCode) == (want.Operator == v1alpha1.ExitCodeIn)
 }
 
 func hasCondition(wanted []v1alpha1.PodConditionRequirement, pod *corev1.Pod) bool {

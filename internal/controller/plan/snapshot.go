@@ -104,14 +104,12 @@ func (s *Snapshot) isRecorded() bool {
 		(s.Term.Holder == "" || s.Term.Holder == status.Holder.PodName)
 }
 
-// holderPod is the current attempt's Pod: the one whose UID is in the claim; before a claim, the one that bears the
-// holder's name. nil if it does not exist.
+// holderPod is the current attempt's Pod: the one whose UID is in the claim, or on record where the Lease has none any more;
+// before a claim, the one that bears the holder's name. nil if it does not exist.
 func (s *Snapshot) holderPod() *corev1.Pod {
-	claimed := ""
+	claimed := s.Task.Status.Holder.PodUID
 	if s.Term != nil && s.Term.Claim != nil {
 		claimed = s.Term.Claim.PodUID
-	} else if s.Term == nil {
-		claimed = s.Task.Status.Holder.PodUID // the Lease is gone; the record is what is left
 	}
 	for _, pod := range s.Pods {
 		if claimed != "" && string(pod.UID) == claimed || claimed == "" && pod.Name == s.Task.Status.Holder.PodName {

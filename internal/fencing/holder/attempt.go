@@ -42,7 +42,7 @@ type Attempt struct {
 	afterFence bool
 	warned     bool // the tree got the fence's SIGTERM
 
-	denial   denial // of the submission
+	denial   denial // of the last requests
 	deadline Boot   // when it is told to stop by itself
 	stopDue  bool   // the tree is owed the SIGTERM of the deadline
 
@@ -121,8 +121,12 @@ func (a *Attempt) Stop(now Boot) {
 }
 
 // grace gives the command the rest of its time to end by itself.
-func (a *Attempt) grace(now Boot) {
-	a.killAt = min(a.killAt, now.Add(max(a.stopGrace, minStopGrace)))
+func (a *Attempt) grace(now Boot) { a.kill(now.Add(max(a.stopGrace, minStopGrace))) }
+
+// kill plans SIGKILL, and when a tree that outlives it is left to the kernel.
+func (a *Attempt) kill(at Boot) {
+	a.killAt = min(a.killAt, at)
+	a.deadAt = min(a.deadAt, at.Add(a.Trust.timing.KillBudget))
 }
 
 // StopDue reports, once, whether the command is owed the SIGTERM of its deadline.
@@ -137,7 +141,8 @@ func (a *Attempt) StopDue() bool {
 func (a *Attempt) End(now Boot, exit Exit) {
 	a.exit = &exit
 	if wrapper := exit.Signal != 0 && (a.stopped || a.overdue || a.fenced != ""); !wrapper {
-		a.killAt = now
+		a.killAt = Never
+		a.kill(now)
 	}
 }
 
@@ -172,13 +177,26 @@ func (a *Attempt) Wake(renewing bool) Boot {
 	return min(at, a.Trust.Ends())
 }
 
-// Hear takes the answer to a renewal begun at start and received at now. Once fenced, there is no way back.
-func (a *Attempt) Hear(answer fencing.Answer, start, now Boot, jitter float64) {
+// Hear takes the answer to a renewal begun at start and received at now. Once fenced, there is no way back. denied says that it
+// was a 403: a role or a policy refused, which may be missing or wrong for a moment, and says nothing about the term. It is
+// believed once it has stood for D; trust, where it ends by time, ends before.
+func (a *Attempt) Hear(answer fencing.Answer, denied bool, start, now Boot, jitter float64) {
+	isYoung := denied && a.denial.isYoung(now, a.Trust.timing.Duration)
+	if !denied {
+		a.denial = denial{}
+	}
+	switch {
+	case isYoung:
+		a.Trust.Fail(start, jitter)
+		return
+	case answer == fencing.Refused:
+		a.fence(min(now, a.Trust.Ends()), now, WhyRefused)
+		return
+	}
 	switch answer {
 	case fencing.Accepted:
 		a.Trust.Succeed(start, jitter)
-	case fencing.Refused:
-		a.fence(now, now, WhyRefused)
+	case fencing.Refused: // see above
 	case fencing.Invalid, fencing.Unauthorized, fencing.Unavailable:
 		a.Trust.Fail(start, jitter)
 	}
@@ -191,7 +209,7 @@ func (a *Attempt) KeepsSubmitting(now Boot) bool {
 }
 
 // IsFinal reports whether a refusal of the submission, received at now, is to be believed. A 403 (denied) is once it has stood for
-// D: a role may be missing for a moment, and by then the term has expired.
+// D: by then the term has expired.
 func (a *Attempt) IsFinal(denied bool, now Boot) bool {
 	return !denied || !a.denial.isYoung(now, a.Trust.timing.Duration)
 }

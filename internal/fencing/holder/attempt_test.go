@@ -45,23 +45,23 @@ func TestWhenTheTreeIsKilled(t *testing.T) {
 		"noticed too late":    {30 * time.Second, func(a *Attempt) { a.Check(second(500)) }, kills{108.5, 501.5}},
 		"revoked":             {30 * time.Second, func(a *Attempt) { a.fence(second(103), second(103), WhyRefused) }, kills{104, 104.5}},
 		"revoked, then ended": {30 * time.Second, func(a *Attempt) { a.fence(second(103), second(103), WhyRefused); a.Check(second(108)) }, kills{104, 104.5}},
-		"told to stop":        {30 * time.Second, func(a *Attempt) { a.Stop(second(101)) }, kills{131, 0}},
-		"told twice":          {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.Stop(second(110)) }, kills{131, 0}},
-		"no grace at all":     {0, func(a *Attempt) { a.Stop(second(101)) }, kills{102, 0}},
+		"told to stop":        {30 * time.Second, func(a *Attempt) { a.Stop(second(101)) }, kills{131, 132.5}},
+		"told twice":          {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.Stop(second(110)) }, kills{131, 132.5}},
+		"no grace at all":     {0, func(a *Attempt) { a.Stop(second(101)) }, kills{102, 103.5}},
 		"stop, then fence":    {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.Check(second(107.5)) }, kills{108.5, 109}},
 		"fence, then stop":    {30 * time.Second, func(a *Attempt) { a.Check(second(107.5)); a.Stop(second(107.6)) }, kills{108.5, 109}},
-		"the command ended":   {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{}) }, kills{105, 0}},
-		"it died of a signal": {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{Signal: syscall.SIGSEGV}) }, kills{105, 0}},
+		"the command ended":   {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{}) }, kills{105, 106.5}},
+		"it died of a signal": {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{Signal: syscall.SIGSEGV}) }, kills{105, 106.5}},
 		"a wrapper died of TERM": {30 * time.Second, func(a *Attempt) {
 			a.Stop(second(101))
 			a.End(second(101.1), Exit{Signal: syscall.SIGTERM})
-		}, kills{131, 0}},
-		"its time is over":        {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(105)) }, kills{135, 0}},
+		}, kills{131, 132.5}},
+		"its time is over":        {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(105)) }, kills{135, 136.5}},
 		"its time is not over":    {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(104.9)) }, kills{}},
-		"told to stop, then late": {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Stop(second(101)); a.Check(second(105)) }, kills{131, 0}},
+		"told to stop, then late": {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Stop(second(101)); a.Check(second(105)) }, kills{131, 132.5}},
 		"late, then trust ends":   {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(105)); a.Check(second(107.5)) }, kills{108.5, 109}},
-		"it ended, then late":     {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.End(second(104), Exit{}); a.Check(second(105)) }, kills{104, 0}},
-		"stopped, and it exited":  {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.End(second(102), Exit{}) }, kills{102, 0}},
+		"it ended, then late":     {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.End(second(104), Exit{}); a.Check(second(105)) }, kills{104, 105.5}},
+		"stopped, and it exited":  {30 * time.Second, func(a *Attempt) { a.Stop(second(101)); a.End(second(102), Exit{}) }, kills{102, 103.5}},
 		"a wrapper died of the fence": {30 * time.Second, func(a *Attempt) {
 			a.Check(second(107.5))
 			a.End(second(107.6), Exit{Signal: syscall.SIGTERM})
@@ -114,6 +114,33 @@ func TestTermIsSentOnce(t *testing.T) {
 	a.Check(second(108))
 	if !a.TermDue() || a.TermDue() {
 		t.Error("want it once")
+	}
+}
+
+// TestADeniedRenewalIsNoRefusal: trust goes on to its end; where it has none, a 403 is believed after one duration without a break.
+func TestADeniedRenewalIsNoRefusal(t *testing.T) {
+	a := running(0)
+	if a.Hear(fencing.Refused, true, second(102), second(102), 0); a.Fenced() != "" || a.Trust.Ends() != second(107.5) {
+		t.Errorf("fenced %q, trust ends %d", a.Fenced(), a.Trust.Ends())
+	}
+	b := NewAttempt(NewTrust(fencing.TimingFor(10*time.Second), Continue), 0)
+	b.Started(nil)
+	b.Hear(fencing.Refused, true, second(102), second(102), 0)
+	b.Hear(fencing.Unavailable, false, second(104), second(104), 0)
+	if b.Hear(fencing.Refused, true, second(113), second(113), 0); b.Fenced() != "" {
+		t.Error("there was another answer in between")
+	}
+	b.Hear(fencing.Refused, true, second(122), second(122), 0)
+	if b.Hear(fencing.Refused, true, second(123), second(123), 0); b.Fenced() != WhyRefused {
+		t.Errorf("fenced %q", b.Fenced())
+	}
+}
+
+func TestARefusalHeardLateLeavesNoMoreTime(t *testing.T) {
+	a := running(0)
+	a.Hear(fencing.Refused, false, second(107), second(108), 0)
+	if diff := cmp.Diff(kills{108.5, 109}, killsOf(a)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -171,11 +198,11 @@ func TestNothingIsSleptThrough(t *testing.T) {
 			case 0:
 				a.Stop(now)
 			case 1:
-				a.Hear(fencing.Accepted, now, now, 0.5)
+				a.Hear(fencing.Accepted, false, now, now, 0.5)
 			case 2:
-				a.Hear(rapid.SampledFrom([]fencing.Answer{fencing.Unavailable, fencing.Invalid}).Draw(t, "answer"), now, now, 0.5)
+				a.Hear(rapid.SampledFrom([]fencing.Answer{fencing.Unavailable, fencing.Invalid}).Draw(t, "answer"), false, now, now, 0.5)
 			case 3:
-				a.Hear(fencing.Refused, now, now, 0.5)
+				a.Hear(fencing.Refused, false, now, now, 0.5)
 			case 4:
 				if a.exit == nil {
 					a.End(now, Exit{})

@@ -92,12 +92,12 @@ func TestContinueOutlastsAnyOutage(t *testing.T) {
 		if a.Fenced() != "" || !a.RenewDue(at) {
 			t.Fatalf("at %d: fenced %q, renewal due %t", at, a.Fenced(), a.RenewDue(at))
 		}
-		a.Hear(fencing.Unavailable, at, at, 0)
+		a.Hear(fencing.Unavailable, false, at, at, 0)
 		if wake := a.Wake(false); wake != a.Trust.Next() || wake <= at {
 			t.Fatalf("at %d: sleeps until %d, the next renewal is due at %d", at, wake, a.Trust.Next())
 		}
 	}
-	a.Hear(fencing.Refused, second(1000), second(1000), 0)
+	a.Hear(fencing.Refused, false, second(1000), second(1000), 0)
 	if a.LostWhileRunning() != WhyRefused {
 		t.Errorf("fenced %q", a.Fenced())
 	}
