@@ -82,7 +82,7 @@ var declared = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`)
 
 // testsBelow has, for each test in the tree, the test files of its package: a table may be in another file than its test.
 func testsBelow(root string) (map[string]string, error) {
-	names, sources := map[string]string{}, map[string]string{} // directory by test, files by directory
+	names, sources := map[string][]string{}, map[string]string{} // directories by test, files by directory
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -94,13 +94,15 @@ func testsBelow(root string) (map[string]string, error) {
 		dir := filepath.Dir(path)
 		sources[dir] += string(source)
 		for _, test := range declared.FindAllStringSubmatch(string(source), -1) {
-			names[test[1]] = dir
+			names[test[1]] = append(names[test[1]], dir)
 		}
 		return nil
 	})
 	tree := map[string]string{}
-	for name, dir := range names {
-		tree[name] = sources[dir]
+	for name, dirs := range names {
+		for _, dir := range dirs {
+			tree[name] += sources[dir]
+		}
 	}
 	return tree, err
 }
