@@ -10,7 +10,10 @@ const (
 	ConditionWaiting = "Waiting"
 	// ConditionLeaseHeld is True while a worker holds the term.
 	ConditionLeaseHeld = "LeaseHeld"
-	// ConditionReady, ConditionReconciling and ConditionStalled are kstatus: Completed is Ready, DeadLettered is Stalled.
+	// ConditionCancelRequested is True once spec.cancel is set; its reason says what became of that.
+	ConditionCancelRequested = "CancelRequested"
+	// ConditionReady, ConditionReconciling and ConditionStalled are kstatus: Completed and Cancelled are Ready, DeadLettered is
+	// Stalled.
 	ConditionReady       = "Ready"
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
@@ -18,6 +21,7 @@ const (
 
 // Reasons of ConditionWaiting while it is True. The list is closed.
 const (
+	WaitingSuspended         = "Suspended"         // spec.suspend is true
 	WaitingStartAfter        = "StartAfter"        // until spec.startAfter
 	WaitingBackoff           = "Backoff"           // until status.nextAttemptTime
 	WaitingAwaitingRelease   = "AwaitingRelease"   // the last attempt's process may still run
@@ -47,6 +51,11 @@ const (
 	ReasonStartTimeout   = "StartTimeout"
 	ReasonCannotStart    = "CannotStart"
 	ReasonRetryRule      = "RetryRule" // a rule of spec.retry.rules says DeadLetter
+	ReasonStopping       = "Stopping"  // an attempt is told to stop
+	ReasonCancelled      = "Cancelled"
+	ReasonNotRequested   = "NotRequested"
+	ReasonRequested      = "Requested" // spec.cancel is set, and the task has not ended yet
+	ReasonTooLate        = "TooLate"   // the task had ended otherwise by then
 )
 
 // ConditionReplayed of a DeadLetter is True once a replay was made. Its other conditions are Ready, Reconciling and Stalled: a

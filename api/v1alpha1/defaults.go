@@ -47,6 +47,12 @@ func (s *LeasedTaskSpec) StopGrace() time.Duration {
 	return seconds(s.StopGraceSeconds, DefaultStopGraceSeconds)
 }
 
+// IsCancelled reports whether somebody wants the task to end.
+func (s *LeasedTaskSpec) IsCancelled() bool { return s.Cancel != CancelSpec{} }
+
+// IsSuspended reports whether no attempt may run.
+func (s *LeasedTaskSpec) IsSuspended() bool { return s.Suspend != nil && *s.Suspend }
+
 // Worker is the container of the template that does the work, nil if there is none.
 func (s *LeasedTaskSpec) Worker() *corev1.Container {
 	if s.Template == nil { // the API server does not let that through
@@ -89,7 +95,9 @@ func (b *BackoffSpec) Max() time.Duration { return seconds(b.MaxSeconds, Default
 func (b *BackoffSpec) Multiplier() int32 { return cmp.Or(b.Factor, DefaultBackoffFactor) }
 
 // IsFinished reports whether the phase is final.
-func (p Phase) IsFinished() bool { return p == PhaseCompleted || p == PhaseDeadLettered }
+func (p Phase) IsFinished() bool {
+	return p == PhaseCompleted || p == PhaseCancelled || p == PhaseDeadLettered
+}
 
 func seconds(v, otherwise int32) time.Duration {
 	return time.Duration(cmp.Or(v, otherwise)) * time.Second

@@ -4,10 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Phase is the controller's record of where a task stands. Completed and DeadLettered are final.
+// Phase is the controller's record of where a task stands. Completed, Cancelled and DeadLettered are final.
 // docs/lifecycle.md has every transition. Wait on conditions, not on phases.
 //
-// +kubebuilder:validation:Enum=Available;Claimed;Running;Expired;Completed;DeadLettered
+// +kubebuilder:validation:Enum=Available;Claimed;Running;Expired;Completed;Cancelled;DeadLettered
 type Phase string
 
 const (
@@ -22,6 +22,8 @@ const (
 	PhaseExpired Phase = "Expired"
 	// PhaseCompleted: a success was submitted and verified. Final.
 	PhaseCompleted Phase = "Completed"
+	// PhaseCancelled: spec.cancel ended it, and nothing of it runs any more. Final.
+	PhaseCancelled Phase = "Cancelled"
 	// PhaseDeadLettered: it will not be tried again, and its dead letter is written. Final.
 	PhaseDeadLettered Phase = "DeadLettered"
 )
@@ -30,7 +32,7 @@ const (
 // plan.Transitions and the protocol's promises, kept by the API server whoever writes; a test compares the two.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered', 'Available>Cancelled', 'Claimed>Cancelled', 'Running>Cancelled', 'Expired>Cancelled']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
 // +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed')) || (has(self.fencingToken) && (!has(oldSelf.fencingToken) || self.fencingToken > oldSelf.fencingToken))",message="rises with every grant",reason=FieldValueForbidden,fieldPath=".fencingToken"
@@ -101,7 +103,8 @@ type LeasedTaskStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// deadLetterName names the DeadLetter that keeps the task. Unset unless DeadLettered.
+	// deadLetterName names the DeadLetter that keeps the task, from when it is decided that there will be no further attempt. It
+	// exists once the task is DeadLettered.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -113,7 +116,7 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	History []AttemptRecord `json:"history,omitempty"`
 
-	// conditions are Finished, Succeeded, Waiting, LeaseHeld, Ready, Reconciling, Stalled.
+	// conditions are Finished, Succeeded, Waiting, LeaseHeld, CancelRequested, Ready, Reconciling, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -148,7 +151,7 @@ type Holder struct {
 
 // AttemptOutcome says how an attempt ended.
 //
-// +kubebuilder:validation:Enum=Succeeded;Failed;Disrupted
+// +kubebuilder:validation:Enum=Succeeded;Failed;Disrupted;Stopped
 type AttemptOutcome string
 
 const (
@@ -158,6 +161,8 @@ const (
 	AttemptFailed AttemptOutcome = "Failed"
 	// AttemptDisrupted: ended by no fault of its own.
 	AttemptDisrupted AttemptOutcome = "Disrupted"
+	// AttemptStopped: told to stop by spec.cancel or spec.suspend. It uses neither budget.
+	AttemptStopped AttemptOutcome = "Stopped"
 )
 
 // AttemptRecord is what is known of one attempt that has ended.

@@ -26,6 +26,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.timeouts) == has(oldSelf.spec.timeouts) && (!has(self.spec.timeouts) || self.spec.timeouts == oldSelf.spec.timeouts))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.timeouts"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.retry) == has(oldSelf.spec.retry) && (!has(self.spec.retry) || self.spec.retry == oldSelf.spec.retry))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.retry"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.stopGraceSeconds) == has(oldSelf.spec.stopGraceSeconds) && (!has(self.spec.stopGraceSeconds) || self.spec.stopGraceSeconds == oldSelf.spec.stopGraceSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.stopGraceSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase != 'Cancelled' || (has(self.spec.cancel) == has(oldSelf.spec.cancel) && (!has(self.spec.cancel) || self.spec.cancel == oldSelf.spec.cancel))",message="the task is Cancelled, and that is final",reason=FieldValueForbidden,fieldPath=".spec.cancel"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.startAfter) == has(oldSelf.spec.startAfter) && (!has(self.spec.startAfter) || self.spec.startAfter == oldSelf.spec.startAfter))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.startAfter"
 type LeasedTask struct {
 	metav1.TypeMeta `json:",inline"`
@@ -49,7 +50,8 @@ type LeasedTaskList struct {
 	Items           []LeasedTask `json:"items"`
 }
 
-// LeasedTaskSpec is the work to do. Everything but ttlSecondsAfterFinished is immutable after the first grant.
+// LeasedTaskSpec is the work to do. Everything but suspend, cancel and ttlSecondsAfterFinished is immutable after the first
+// grant.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) > 0",message="needs at least one container",fieldPath=".template"
@@ -59,6 +61,22 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="has(self.replayOf) == has(oldSelf.replayOf) && (!has(self.replayOf) || self.replayOf == oldSelf.replayOf)",message="immutable",reason=FieldValueForbidden,fieldPath=".replayOf"
 type LeasedTaskSpec struct {
+	// suspend holds the task: no attempt starts while it is true, and one that is under way is told to stop, as by cancel,
+	// its cancel file saying Suspended. The stopped attempt uses neither budget; a success that it submits first completes
+	// the task. When suspend is false or unset again, the next attempt starts at once, or after what is left of the pause
+	// that an earlier attempt's end had begun, under a higher token and with all of its timeouts before it: suspended time
+	// counts for none. A task made with true has no Lease, no Pod and no attempt until then. Default false. May be changed
+	// at any time.
+	// +optional
+	Suspend *bool `json:"suspend,omitempty"`
+
+	// cancel ends the task: Cancelled at once where no worker has claimed, else once the worker has submitted or can no longer
+	// run. The worker finds the reason in $LEASEHOLD_CANCEL_FILE, gets SIGTERM, and has the stop grace. If it succeeds
+	// all the same, the task is Completed. May be set at any time, too late included (condition CancelRequested says
+	// so), and changed or removed until the task is Cancelled; a worker that was told to stop stops all the same.
+	// +optional
+	Cancel CancelSpec `json:"cancel,omitempty,omitzero"`
+
 	// startAfter is the earliest time of the first attempt, on the operator's clock. Until then the task waits, with no Lease and
 	// no Pod. Default: now. Immutable after the first grant.
 	// +optional
@@ -128,6 +146,23 @@ type LeasedTaskSpec struct {
 	// nobody else may. Default: the task is no replay. Immutable.
 	// +optional
 	ReplayOf ReplayOf `json:"replayOf,omitempty,omitzero"`
+}
+
+// CancelSpec says why, and how soon, a task ends.
+type CancelSpec struct {
+	// reason is for people, and for the worker, which finds it in its cancel file. At most 1024 bytes.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 1024",message="has more than 1024 bytes: the limit counts bytes, not characters"
+	Reason string `json:"reason,omitempty"`
+
+	// gracePeriodSeconds is how long the worker has from SIGTERM to SIGKILL, in seconds, if that is less than stopGraceSeconds;
+	// it cannot be more. Default: stopGraceSeconds. It may be lowered while the worker is stopping.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
 }
 
 // LeaseSpec says how a holder proves that it is alive.

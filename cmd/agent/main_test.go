@@ -233,17 +233,50 @@ func TestStopsWithAResult(t *testing.T) {
 	defer srv.Close()
 	c := newContainer(t, srv, "child", "start")
 	c.start(t)
-	for range 3000 {
-		if _, err := os.Stat(c.path(env.ResultPath + ".began")); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	c.untilBegun()
 	mustNot(t, c.Process.Signal(syscall.SIGTERM))
 	if code := c.exitCode(t); code != 0 {
 		t.Fatalf("exit code %d: %s", code, c.stderr.String())
 	}
 	if got := submission(t, srv); got.Outcome != fencing.Succeeded {
 		t.Errorf("submitted %+v", got)
+	}
+}
+
+// untilBegun waits for a command that says so.
+func (c *container) untilBegun() {
+	for range 3000 {
+		if _, err := os.Stat(c.path(env.ResultPath + ".began")); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestStopsWhenItsLeaseSaysSo: the pull, with shipped timing: no signal comes from outside.
+func TestStopsWhenItsLeaseSaysSo(t *testing.T) {
+	t.Parallel()
+	srv := agenttest.New(lease(), nil)
+	defer srv.Close()
+	c := newContainer(t, srv, "child", "told")
+	c.start(t)
+	c.untilBegun()
+	claim := fencing.ParseClaim(srv.Annotation(fencing.ClaimAnnotation))
+	begin := time.Now()
+	stop := fencing.Stop{Reason: fencing.ReasonCancelled, Message: "no longer needed", GraceSeconds: 20, Time: begin}
+	if code := srv.Patch(fencing.StopPatch(&fencing.Term{Holder: "pod-1", Claim: &claim}, stop)); code != 200 {
+		t.Fatalf("stop answered %d", code)
+	}
+	if code := c.exitCode(t); code != 3 {
+		t.Fatalf("exit code %d: %s", code, c.stderr.String())
+	}
+	if took, p := time.Since(begin), fencing.TimingFor(10*time.Second).Renew; took > p+5*time.Second {
+		t.Errorf("the command heeds at once, and %s have passed; p is %s", took, p)
+	}
+	if got := submission(t, srv); got.Outcome != fencing.Cancelled || got.Reason != fencing.ReasonCancelled || got.ExitCode == nil || *got.ExitCode != 3 {
+		t.Errorf("submitted %+v", got)
+	}
+	if told := c.read(t, env.ResultPath); told != "Cancelled\nno longer needed<nil>" {
+		t.Errorf("when it was told, its cancel file said %q", told)
 	}
 }

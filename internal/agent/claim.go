@@ -5,18 +5,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // claimPause is the first pause between two tries to claim; it doubles up to the request timeout.
 const claimPause = 100 * time.Millisecond
 
-// claim repeats the claim until it is known who holds the term, and returns the trust in it, or nil. stopped says that the
-// Pod was told to stop meanwhile. It then goes on only while a claim may stand whose answer was lost: such a term must be
-// ended by a submission, or it is waited for until it expires.
-func (a *Agent) claim(ctx context.Context) (held *holder.Trust, stopped bool) {
+// claim repeats the claim until it is known who holds the term, and returns the attempt that begins with it, or nil. stopped
+// says that the Pod was told to stop meanwhile. It then goes on only while a claim may stand whose answer was lost: such a
+// term must be ended by a submission, or it is waited for until it expires.
+func (a *Agent) claim(ctx context.Context) (attempt *holder.Attempt, stopped bool) {
 	c := holder.NewClaimant()
-	held = new(holder.NewTrust(a.Config.Timing, a.Config.OnRenewalFailure))
 	for pause := claimPause; ; pause = min(2*pause, a.Config.Timing.RequestTimeout) {
 		start := a.Clock.Boot()
 		form := c.Form()
@@ -24,9 +24,8 @@ func (a *Agent) claim(ctx context.Context) (held *holder.Trust, stopped bool) {
 		stopped = a.drainSignals() || stopped
 		switch now := a.Clock.Boot(); c.Hear(reply.Answer, reply.IsDenied(), now) {
 		case holder.ClaimHeld:
-			held.Succeed(start, a.Jitter())
 			a.Log.Info("Claimed", "lease", a.Config.Lease, "token", a.Config.Token)
-			return held, stopped
+			return a.begin(start, now, reply.Stop, stopped), stopped
 		case holder.ClaimLost:
 			a.Log.Error("Claim refused", "form", form, "status", reply.Code)
 			return nil, stopped
@@ -38,6 +37,22 @@ func (a *Agent) claim(ctx context.Context) (held *holder.Trust, stopped bool) {
 			}
 		}
 	}
+}
+
+// begin is the attempt of a claim that was sent at start and is known to stand at now. A repeated claim may find that the
+// first one was told to stop.
+func (a *Agent) begin(start, now holder.Boot, ordered *fencing.Stop, stopped bool) *holder.Attempt {
+	held := holder.NewTrust(a.Config.Timing, a.Config.OnRenewalFailure)
+	held.Succeed(start, a.Jitter())
+	attempt := holder.NewAttempt(held, a.Config.StopGrace)
+	attempt.LimitTo(a.Config.AttemptLimit)
+	if stopped {
+		attempt.Stop(now)
+	}
+	if ordered != nil {
+		attempt.Order(*ordered, now)
+	}
+	return attempt
 }
 
 func (a *Agent) sendClaim(ctx context.Context, form holder.ClaimForm) Reply {

@@ -5,7 +5,8 @@
 //
 //	claim      one patch, repeated until it is known who holds the term ([holder.Claimant])     nothing runs yet
 //	start      only after the claim, and only while it is fresh
-//	supervise  renew every p; forward signals; fence when trust ends or a renewal is refused ([holder.Attempt], [holder.Trust])
+//	supervise  renew every p; forward signals; stop when the answer to a renewal says so, the Pod is told to, or the time is
+//	           over; fence when trust ends or a renewal is refused ([holder.Attempt], [holder.Trust])
 //	kill       everything the command has left, until nothing is left ([Tree])
 //	submit     the outcome ([ending]), until it is accepted or refused
 //	report     the termination message, before the submission (Unknown) and after it

@@ -18,12 +18,13 @@ type result struct {
 // ending is everything that decides an attempt's outcome, gathered after its process tree is dead.
 type ending struct {
 	Token   fencing.Token
-	Exit    *holder.Exit // nil: the command never ran
-	Start   error        // why it could not be started
-	Fenced  string       // why the term was lost while the command ran, or before
-	Overdue bool         // it ran for as long as an attempt may
-	Stopped bool         // the Pod was told to stop
-	OOM     bool         // the kernel killed a process of the container for memory
+	Exit    *holder.Exit  // nil: the command never ran
+	Start   error         // why it could not be started
+	Fenced  string        // why the term was lost while the command ran, or before
+	Overdue bool          // it ran for as long as an attempt may
+	Ordered *fencing.Stop // the stop that the Lease bore
+	Stopped bool          // the Pod was told to stop
+	OOM     bool          // the kernel killed a process of the container for memory
 	Result  result
 	Note    string // the command's own termination message
 }
@@ -35,11 +36,13 @@ func (e ending) submission() fencing.Submission {
 		return e.with(fencing.Failed, fencing.ReasonCommandNotRunnable, e.Start.Error())
 	case e.Fenced != "":
 		return e.with(fencing.Fenced, fencing.ReasonRenewalFailed, e.Fenced)
-	case e.Overdue && (e.Exit == nil || e.Exit.Code != 0 || !e.Result.Written):
+	case e.Overdue && !e.isDone():
 		return e.with(fencing.Failed, fencing.ReasonDeadlineExceeded, "the attempt ran for as long as timeouts.attemptSeconds allows, and ended without a result")
+	case e.Ordered != nil && !e.isDone():
+		return e.with(fencing.Cancelled, e.Ordered.Reason, e.unfinished())
 	case e.Exit == nil:
 		return e.with(fencing.Interrupted, fencing.ReasonTerminated, "the Pod was told to stop before the command was started")
-	case e.Stopped && (e.Exit.Code != 0 || !e.Result.Written):
+	case e.Stopped && !e.isDone():
 		return e.with(fencing.Interrupted, fencing.ReasonTerminated, "the Pod was told to stop, and the command ended without a result")
 	case e.Exit.Code == 0 && e.Result.Reason != "":
 		return e.with(fencing.Failed, e.Result.Reason, e.Result.Message)
@@ -52,6 +55,17 @@ func (e ending) submission() fencing.Submission {
 	default:
 		return e.with(fencing.Failed, fencing.ReasonNonZeroExit, e.Note)
 	}
+}
+
+// isDone reports whether a command that was told to stop has finished its work instead.
+func (e ending) isDone() bool { return e.Exit != nil && e.Exit.Code == 0 && e.Result.Written }
+
+// unfinished says how a command ended that was told to stop.
+func (e ending) unfinished() string {
+	if e.Exit == nil {
+		return "the command was not started"
+	}
+	return "the command ended without a result"
 }
 
 func (e ending) succeeded() fencing.Submission {

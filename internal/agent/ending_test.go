@@ -16,6 +16,7 @@ func TestSubmissionOf(t *testing.T) {
 	exited := func(code int) *holder.Exit { return &holder.Exit{Code: code} }
 	killed := func(sig syscall.Signal) *holder.Exit { return &holder.Exit{Code: 128 + int(sig), Signal: sig} }
 	written, large := result{Written: true, Content: "r"}, result{Written: true, Reason: fencing.ReasonResultTooLarge, Message: "m"}
+	suspended := &fencing.Stop{Reason: fencing.ReasonSuspended}
 	tests := map[string]struct {
 		end    ending
 		want   fencing.Outcome
@@ -40,6 +41,15 @@ func TestSubmissionOf(t *testing.T) {
 		"stopped, killed":                {ending{Exit: killed(9), Stopped: true}, fencing.Interrupted, fencing.ReasonTerminated, 137, false},
 		"stopped, OOM":                   {ending{Exit: killed(9), Stopped: true, OOM: true}, fencing.Interrupted, fencing.ReasonTerminated, 137, false},
 		"stopped before the start":       {ending{Stopped: true}, fencing.Interrupted, fencing.ReasonTerminated, none, false},
+		"ordered, exit 1":                {ending{Exit: exited(1), Ordered: suspended}, fencing.Cancelled, fencing.ReasonSuspended, 1, false},
+		"ordered, exit 0, no result":     {ending{Exit: exited(0), Ordered: suspended}, fencing.Cancelled, fencing.ReasonSuspended, 0, false},
+		"ordered, result":                {ending{Exit: exited(0), Ordered: suspended, Result: written}, fencing.Succeeded, fencing.ReasonCompleted, 0, true},
+		"ordered, result too large":      {ending{Exit: exited(0), Ordered: suspended, Result: large}, fencing.Failed, fencing.ReasonResultTooLarge, 0, false},
+		"ordered, killed, OOM":           {ending{Exit: killed(9), Ordered: suspended, OOM: true}, fencing.Cancelled, fencing.ReasonSuspended, 137, false},
+		"ordered and stopped":            {ending{Exit: killed(15), Ordered: suspended, Stopped: true}, fencing.Cancelled, fencing.ReasonSuspended, 143, false},
+		"ordered when overdue":           {ending{Exit: killed(9), Ordered: suspended, Overdue: true}, fencing.Failed, fencing.ReasonDeadlineExceeded, 137, false},
+		"ordered, then fenced":           {ending{Exit: killed(9), Ordered: suspended, Fenced: holder.WhyUntrusted}, fencing.Fenced, fencing.ReasonRenewalFailed, 137, false},
+		"ordered before the start":       {ending{Ordered: suspended, Stopped: true}, fencing.Cancelled, fencing.ReasonSuspended, none, false},
 		"overdue, killed":                {ending{Exit: killed(9), Overdue: true}, fencing.Failed, fencing.ReasonDeadlineExceeded, 137, false},
 		"overdue, exit 0, no result":     {ending{Exit: exited(0), Overdue: true}, fencing.Failed, fencing.ReasonDeadlineExceeded, 0, false},
 		"overdue, result":                {ending{Exit: exited(0), Overdue: true, Result: written}, fencing.Succeeded, fencing.ReasonCompleted, 0, true},

@@ -30,8 +30,9 @@ type Mailbox interface {
 // Reply is what one try came to.
 type Reply struct {
 	Answer fencing.Answer
-	Code   int    // HTTP status; 0: there was no answer
-	Detail string // for the log; never content of the Lease
+	Code   int           // HTTP status; 0: there was no answer
+	Stop   *fencing.Stop // what the Lease told the holder with an accepted claim or renewal; nil: nothing
+	Detail string        // for the log; never content of the Lease
 }
 
 // IsDenied reports whether a role or a policy refused the request.
@@ -133,7 +134,11 @@ func (m *LeaseMailbox) send(ctx context.Context, body []byte) Reply {
 	if accepted := response.StatusCode >= 200 && response.StatusCode < 300; err != nil && !accepted {
 		return unavailable(err) // a 422 cannot be told from another without its body
 	}
-	return Reply{Answer: fencing.Classify(response.StatusCode, content), Code: response.StatusCode, Detail: response.Status}
+	reply := Reply{Answer: fencing.Classify(response.StatusCode, content), Code: response.StatusCode, Detail: response.Status}
+	if reply.Answer == fencing.Accepted {
+		reply.Stop = fencing.StopIn(content)
+	}
+	return reply
 }
 
 func unavailable(err error) Reply {

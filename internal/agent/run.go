@@ -4,12 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"syscall"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
-// Agent runs one attempt. All fields are required.
+// Agent runs one attempt. All its exported fields are required.
 type Agent struct {
 	Config  Config
 	Mailbox Mailbox
@@ -19,19 +20,16 @@ type Agent struct {
 	Signals <-chan os.Signal
 	Jitter  func() float64 // in [0, 1)
 	Log     *slog.Logger
+
+	stopSignal syscall.Signal // by which the Pod was told to stop; 0: it was not
 }
 
 // Run is the agent's life. It returns the exit code. The context ends it early, whatever it is doing: a way out for tests,
 // since the real one runs until it is done or killed.
 func (a *Agent) Run(ctx context.Context) int {
-	held, stopped := a.claim(ctx)
-	if held == nil {
+	attempt, stopped := a.claim(ctx)
+	if attempt == nil {
 		return a.abandon(stopped)
-	}
-	attempt := holder.NewAttempt(*held, a.Config.StopGrace)
-	attempt.LimitTo(a.Config.AttemptLimit)
-	if stopped {
-		attempt.Stop(a.Clock.Boot())
 	}
 	before := oomKills(a.Config.CgroupRoot)
 	if !a.supervise(ctx, attempt) {
@@ -80,6 +78,7 @@ func (a *Agent) gather(attempt *holder.Attempt, oomBefore int) ending {
 		Start:   attempt.StartError(),
 		Fenced:  attempt.LostWhileRunning(),
 		Overdue: attempt.IsOverdue(),
+		Ordered: attempt.Ordered(),
 		Stopped: attempt.IsStopped(),
 		OOM:     oomKills(a.Config.CgroupRoot) > oomBefore,
 	}
@@ -96,8 +95,12 @@ func (a *Agent) report(report fencing.Report) {
 	}
 }
 
-// tellWhy writes the cancel file, before the command gets its signal. The first reason stands.
-func (a *Agent) tellWhy(reason string) {
+// tellWhy writes the cancel file, before the command gets its signal: the reason, and on the lines below it what was said
+// about it, if anything. The first reason stands.
+func (a *Agent) tellWhy(reason, message string) {
+	if message != "" {
+		reason += "\n" + message
+	}
 	if err := writeOnce(a.Config.CancelPath, reason); err != nil {
 		a.Log.Warn("The cancel file cannot be written", "error", err)
 	}

@@ -32,7 +32,7 @@ func (a *Agent) submit(ctx context.Context, s *holder.Attempt, end ending) {
 			submission = end.tooLarge() // for another limit than ours
 			a.report(reportOf(submission, fencing.DeliveryUnknown))
 			continue
-		case isRefusal(reply) && s.IsFinal(reply.IsDenied(), a.Clock.Boot()):
+		case s.IsFinal(reply.Answer, reply.IsDenied(), a.Clock.Boot()):
 			a.conclude(submission, fencing.DeliveryRefused, reply)
 			return
 		}
@@ -40,10 +40,6 @@ func (a *Agent) submit(ctx context.Context, s *holder.Attempt, end ending) {
 		a.keep(ctx, s)
 		a.waitUntil(ctx, start.Add(holder.Spread(pause, 0.5, a.Jitter())), true)
 	}
-}
-
-func isRefusal(reply Reply) bool {
-	return reply.Answer == fencing.Refused || reply.Answer == fencing.Invalid
 }
 
 func (a *Agent) sendSubmission(ctx context.Context, submission fencing.Submission) Reply {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"syscall"
@@ -71,13 +72,14 @@ func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
 	s.Check(now)
 	if s.TermDue() {
 		a.Log.Error("Fenced", "reason", s.Fenced())
-		a.tellWhy(fencing.ReasonRenewalFailed)
+		a.tellWhy(fencing.ReasonRenewalFailed, "")
 		a.Tree.Kill(syscall.SIGTERM)
 	}
 	if s.StopDue() {
-		a.Log.Warn("The attempt's time is over")
-		a.tellWhy(fencing.ReasonDeadlineExceeded)
-		a.Tree.Signal(syscall.SIGTERM, true)
+		reason, message := s.Why()
+		a.Log.Info("Told to stop", "reason", reason, "message", message, "signal", int(a.stopSignal))
+		a.tellWhy(reason, message)
+		a.Tree.Signal(cmp.Or(a.stopSignal, syscall.SIGTERM), true)
 	}
 	if s.MayStart(now) {
 		err := a.Tree.Start()
@@ -113,15 +115,19 @@ func (a *Agent) hear(s *holder.Attempt, r renewal) {
 	if r.reply.Answer != fencing.Accepted {
 		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
 	}
-	s.Hear(r.reply.Answer, r.reply.IsDenied(), r.start, a.Clock.Boot(), a.Jitter())
+	now := a.Clock.Boot()
+	s.Hear(r.reply.Answer, r.reply.IsDenied(), r.start, now, a.Jitter())
+	if r.reply.Stop != nil {
+		s.Order(*r.reply.Stop, now)
+	}
 }
 
-// pass hands a signal on to the command, and begins a stop if it is one.
+// pass hands a signal on to the command. One that is a stop is passed on once it is known what for: see act.
 func (a *Agent) pass(s *holder.Attempt, sig syscall.Signal) {
-	if isStop(sig) && !s.IsStopped() {
-		s.Stop(a.Clock.Boot())
-		a.Log.Info("Told to stop", "signal", int(sig))
-		a.tellWhy(fencing.ReasonTerminated)
+	if !isStop(sig) {
+		a.Tree.Signal(sig, false)
+		return
 	}
-	a.Tree.Signal(sig, isStop(sig))
+	a.stopSignal = cmp.Or(a.stopSignal, sig)
+	s.Stop(a.Clock.Boot())
 }

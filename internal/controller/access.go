@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,8 +38,11 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 			RoleRef:    role, Subjects: []rbacv1.Subject{subject},
 		}
 		err = r.Client.Create(ctx, binding)
-		if apierrors.IsAlreadyExists(err) {
+		switch {
+		case apierrors.IsAlreadyExists(err):
 			return lostError{fmt.Errorf("bind worker role: %w", err)}
+		case hasCauses(err):
+			return problemError(fmt.Sprintf("service account %q: %v", subject.Name, err))
 		}
 		return wrapUnless(isNamespaceTerminating, err, "bind worker role")
 	case err != nil:
@@ -52,10 +56,19 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 		return err
 	}
 	err = r.Client.Patch(ctx, binding, client.RawPatch(types.JSONPatchType, addSubject(binding, subject)))
+	if hasCauses(err) {
+		return problemError(fmt.Sprintf("service account %q: %v", subject.Name, err))
+	}
 	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return lostError{fmt.Errorf("bind worker role: %w", err)}
 	}
 	return wrapUnless(isNamespaceTerminating, err, "bind worker role")
+}
+
+// hasCauses tells an object that the API server finds invalid, and always will, from a patch whose test failed.
+func hasCauses(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsInvalid(err) && status.ErrStatus.Details != nil && len(status.ErrStatus.Details.Causes) > 0
 }
 
 // policies guard the mailbox. The worker role without them would let any worker patch any Lease of its namespace.

@@ -31,8 +31,12 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 		if s.GrantProblem = problem; problem != nil {
 			return r.execute(ctx, s, plan.Decide(s))
 		}
+	case p.Stop != nil:
+		if err := r.patchTerm(ctx, s.Term, "stop", fencing.StopPatch(s.Term, *p.Stop)); err != nil {
+			return 0, err
+		}
 	case p.Revoke != nil:
-		if err := r.revoke(ctx, s.Term, p.Revoke); err != nil {
+		if err := r.patchTerm(ctx, s.Term, "revoke", fencing.RevokePatch(s.Term, p.Revoke.Expired)); err != nil {
 			return 0, err
 		}
 	}
@@ -58,12 +62,12 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return r.execute(ctx, s, plan.Decide(s))
 		}
 	}
-	if err := r.tidy(ctx, &p); err != nil {
-		return 0, err
-	}
 	r.announce(s, &p)
 	if p.Watch > 0 {
 		r.Observer.WakeIn(s.Task, p.Watch)
+	}
+	if err := r.tidy(ctx, &p); err != nil {
+		return 0, err
 	}
 	if p.DeleteTask {
 		return 0, r.deleteTask(ctx, s.Task)
@@ -71,19 +75,20 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 	return max(0, p.Requeue), nil
 }
 
-// revoke ends the term exactly as it was seen. Losing that race is an outcome, not an error of the API server's.
-func (r *Reconciler) revoke(ctx context.Context, term *fencing.Term, how *plan.Revoke) error {
+// patchTerm stops or revokes the term exactly as it was seen. Losing that race is an outcome, not an error of the API server's. A
+// holder that cannot be told to stop, because no patch will ever pass, loses its term at once.
+func (r *Reconciler) patchTerm(ctx context.Context, term *fencing.Term, what string, patch []byte) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: term.Namespace, Name: term.Name}}
-	err := r.Client.Patch(ctx, lease, client.RawPatch(types.JSONPatchType, fencing.RevokePatch(term, how.Expired)))
+	err := r.Client.Patch(ctx, lease, client.RawPatch(types.JSONPatchType, patch))
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return lostError{fmt.Errorf("revoke: %w", err)} // a deleted Lease is a revoked term: the next pass says so
+		return lostError{fmt.Errorf("%s: %w", what, err)} // a deleted Lease is a revoked term: the next pass says so
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		return r.revokeByDeletion(ctx, term, err)
 	}
-	return fmt.Errorf("revoke: %w", err)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // revokeByDeletion follows a refused patch. If the Lease still is what was decided on, no patch will ever pass: it has grown
@@ -131,7 +136,10 @@ func (r *Reconciler) tidy(ctx context.Context, p *plan.Plan) error {
 		next := limit.Pod.DeepCopy()
 		next.Spec.ActiveDeadlineSeconds = &limit.Seconds
 		err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(limit.Pod, client.MergeFromWithOptimisticLock{}))
-		if client.IgnoreNotFound(err) != nil {
+		switch {
+		case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // by a quota, or a webhook: the worker has to end by itself
+			log.FromContext(ctx).Info("A Pod cannot be given a deadline", "pod", limit.Pod.Name, "cause", err.Error())
+		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("limit Pod %s: %w", limit.Pod.Name, err)
 		}
 	}

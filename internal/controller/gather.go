@@ -76,6 +76,7 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	s.Now = r.Clock.Now()
 	s.Since = r.Observer.See(task, term, s.Now)
 	s.ClaimedSince = r.Observer.ClaimedSince(task, s.Now)
+	s.StoppedSince = r.Observer.StoppedSince(task, s.Now)
 	return s, nil
 }
 

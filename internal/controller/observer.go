@@ -32,8 +32,20 @@ type sighting struct {
 	since time.Time
 	timer clock.Timer
 
-	claim   string // empty: not claimed
-	claimed time.Time
+	claim first
+	stop  first
+}
+
+// first is when a value was first seen as it is; empty: there is none.
+type first struct {
+	value string
+	at    time.Time
+}
+
+func (f *first) see(value string, now time.Time) {
+	if value != f.value {
+		f.value, f.at = value, now
+	}
 }
 
 // absence is the mark of a Lease that is not there, under the token that the task has on record meanwhile: that one was absent
@@ -76,8 +88,19 @@ func (o *Observer) See(task *v1alpha1.LeasedTask, term *fencing.Term, now time.T
 func (o *Observer) ClaimedSince(task *v1alpha1.LeasedTask, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s, ok := o.seen[task.UID]; ok && s.claim != "" {
-		return o.sight.Clip(s.claimed, now)
+	if s, ok := o.seen[task.UID]; ok && s.claim.value != "" {
+		return o.sight.Clip(s.claim.at, now)
+	}
+	return time.Time{}
+}
+
+// StoppedSince is when this process first saw the stop that the task's term bears, by continuous sight: whoever could not submit
+// while nobody could see gets its time once more. Zero if there is none.
+func (o *Observer) StoppedSince(task *v1alpha1.LeasedTask, now time.Time) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.seen[task.UID]; ok && s.stop.value != "" {
+		return o.sight.Clip(s.stop.at, now)
 	}
 	return time.Time{}
 }
@@ -110,12 +133,11 @@ func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.
 	// A request that arrives twice may put an old renewTime over a younger one that this process never saw: to be unchanged, a
 	// held term must be the same version. A revoke is no sign of life.
 	isWritten := held != "" && s.held != held
-	if claim := claimOf(term); claim != s.claim {
-		s.claim, s.claimed = claim, now
-	}
+	s.claim.see(claimOf(term), now)
+	s.stop.see(stopOf(term), now)
 	if s.mark != mark || isWritten {
 		s.mark, s.since = mark, now
-		s.stop()
+		s.disarm()
 		if term != nil && term.State() == fencing.Claimed {
 			o.arm(s, fencing.TimingFor(term.Duration).Duration)
 		}
@@ -132,12 +154,20 @@ func claimOf(term *fencing.Term) string {
 	return term.UID + " " + term.Claim.String()
 }
 
+// stopOf identifies a stop across all claims; empty: there is none.
+func stopOf(term *fencing.Term) string {
+	if term == nil || term.Stop == nil {
+		return ""
+	}
+	return claimOf(term) + " " + term.Stop.String()
+}
+
 // WakeIn wakes the task after d unless its term is renewed before.
 func (o *Observer) WakeIn(task *v1alpha1.LeasedTask, d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s, ok := o.seen[task.UID]; ok {
-		s.stop()
+		s.disarm()
 		o.arm(s, d)
 	}
 }
@@ -154,7 +184,7 @@ func (o *Observer) ForgetTask(task types.NamespacedName) {
 
 func (o *Observer) forget(uid types.UID) {
 	if s, ok := o.seen[uid]; ok {
-		s.stop()
+		s.disarm()
 		delete(o.seen, uid)
 	}
 }
@@ -168,7 +198,7 @@ func (o *Observer) arm(s *sighting, d time.Duration) {
 	})
 }
 
-func (s *sighting) stop() {
+func (s *sighting) disarm() {
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil

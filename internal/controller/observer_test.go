@@ -259,3 +259,49 @@ func TestObserverRemembersTheClaimThroughRenewals(t *testing.T) {
 		t.Errorf("claimed by another since %s, want 6s", got)
 	}
 }
+
+// TestObserverRemembersTheStop: since this process saw it, for this claim; and nobody is hurried who could not be seen.
+func TestObserverRemembersTheStop(t *testing.T) {
+	w := newWatcher()
+	task := taskNamed("a", "uid-a")
+	stopped := func() time.Duration { return w.StoppedSince(task, w.clock.Now()).Sub(start) }
+	stop := func(reason string) *fencing.Term {
+		term := heldTerm(0)
+		term.Stop = &fencing.Stop{Reason: reason}
+		return term
+	}
+	w.see(task, heldTerm(0))
+	if got := w.StoppedSince(task, w.clock.Now()); !got.IsZero() {
+		t.Errorf("not stopped, and stopped since %s", got)
+	}
+	w.pass(3 * time.Second)
+	since := w.see(task, stop("A"))
+	w.pass(3 * time.Second)
+	w.see(task, stop("A"))
+	if got := stopped(); got != 3*time.Second {
+		t.Errorf("stopped since %s, want 3s", got)
+	}
+	if since != 0 {
+		t.Errorf("a stop counts as a renewal: seen since %s", since)
+	}
+	w.see(task, stop("B"))
+	if got := stopped(); got != 6*time.Second {
+		t.Errorf("stopped otherwise since %s, want 6s", got)
+	}
+	w.clock.Step(time.Minute) // blind
+	if got := stopped(); got != 66*time.Second {
+		t.Errorf("while blind: stopped since %s, want now", got)
+	}
+	w.sight.Answered(w.clock.Now())
+	w.pass(time.Second)
+	if got := stopped(); got != 66*time.Second {
+		t.Errorf("after that: stopped since %s, want 66s", got)
+	}
+	another := stop("B")
+	claim := fencing.ParseClaim("nonce-2/node/uid")
+	another.Claim = &claim
+	w.see(task, another)
+	if got := stopped(); got != 67*time.Second {
+		t.Errorf("another claim, stopped since %s, want 67s", got)
+	}
+}

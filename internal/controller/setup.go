@@ -105,5 +105,5 @@ func isMoreThanRenewal(e event.UpdateEvent) bool {
 		return true
 	}
 	was, is := mailbox.Read(before), mailbox.Read(after)
-	return was.UID != is.UID || was.Attempt != is.Attempt || was.Holder != is.Holder || was.State() != is.State()
+	return was.UID != is.UID || was.Attempt != is.Attempt || was.Holder != is.Holder || was.State() != is.State() || stopOf(was) != stopOf(is)
 }

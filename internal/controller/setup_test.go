@@ -46,6 +46,7 @@ func TestIsMoreThanRenewal(t *testing.T) {
 		"another annotation":    {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Annotations["x"] = "y" }), false},
 		"claimed":               {claimedLease(unclaimed), claimedLease(), true},
 		"submitted":             {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Annotations[fencing.SubmissionAnnotation] = "{}" }), true},
+		"told to stop":          {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Annotations[fencing.StopAnnotation] = "{}" }), true},
 		"revoked":               {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") }), true},
 		"holder removed":        {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }), true},
 		"granted again":         {claimedLease(), claimedLease(unclaimed, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32(2)) }), true},

@@ -12,7 +12,7 @@
 //
 //	state      holder    claim     submission   who moved it here
 //	Granted    set       absent    absent       controller, Grant
-//	Claimed    set       set       absent       agent, Claim; then Renew, any number of times
+//	Claimed    set       set       absent       agent, Claim; then Renew, any number of times; controller, Stop
 //	Submitted  any       set       set          agent, Submit (ends the term)
 //	Revoked    empty     any       absent       controller, Revoke (ends the term)
 //
@@ -22,12 +22,22 @@
 //
 // Each is one write that names its exact term; whoever comes second is refused by the API server.
 //
-//	Grant   create, or update with resourceVersion; clears claim and submission, sets holder and attempt
+//	Grant   create, or update with resourceVersion; clears claim, submission and stop, sets holder and attempt
 //	Claim   test holder, test claim absent        -> add claim, renewTime          ([ClaimPatch])
 //	Renew   test holder, test claim = mine        -> add renewTime                 ([RenewPatch])
 //	Submit  test holder, test claim = mine        -> add submission                ([SubmitPatch])
+//	Stop    test holder, claim, no submission     -> add stop                      ([StopPatch])
+//	        (and the stop seen, if there is one)
 //	Revoke  test holder, claim, no submission     -> holder = ""                   ([RevokePatch])
 //	        (for expiry also the renewTime and the version seen)
+//
+// A stop asks the holder to end ([Stop]); it ends nothing itself, so it changes no state. Every accepted claim or renewal is
+// answered with the Lease as it then stands, so the holder knows of a stop with its next renewal at the latest ([StopIn]), and
+// at once if a signal makes it renew. It tells the command why, gives it the grace, and submits: Cancelled, or the success that
+// the command finished meanwhile. What the term was stopped for is said by the Lease alone, never by how its Pod ended: a
+// holder that was told by a signal, and could not read the Lease, submits Interrupted, and a term that bears a stop was
+// stopped all the same; one that bears none was not, whatever its holder submits. A stop that is not answered in time
+// ([Timing.StopPatience]) is followed by a revoke. The next grant clears it.
 //
 // An admission policy adds what a patch of the agent's own making cannot promise: only the holder's Pod writes, the claim
 // names that Pod's UID, claim and submission are written once, and a submitted term is not renewed.
@@ -45,6 +55,7 @@
 //	p = D/4         pause between renewals
 //	m = D/4         margin: trust ends at start of the last successful renewal + D - m
 //	q = D/6         timeout of one request
+//	p + g + 10 s    from a stop with grace g, as the controller first saw it, to the revoke of a holder that did not submit
 //	r = 10 %        relative drift of two clocks that is allowed for
 //	G = D/4 - D/10  from "trust ended" to "process tree dead"
 //

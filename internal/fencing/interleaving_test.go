@@ -27,6 +27,7 @@ type world struct {
 	messages []message
 	claims   []string // claims that took effect in the current term
 	ends     []string // submissions and revokes that took effect in it
+	stops    int      // stops that took effect in it
 	clock    time.Time
 }
 
@@ -65,12 +66,19 @@ func (w *world) post(t *rapid.T, m message) {
 	}
 }
 
-// look makes the controller's revoke from what it sees now; it may arrive much later.
+// look makes the controller's revoke, or its stop, from what it sees now; it may arrive much later.
 func (w *world) look(t *rapid.T) {
-	if term := read(w.doc); term.IsOpen() {
-		patch := fencing.RevokePatch(term, rapid.Bool().Draw(t, "expired"))
-		w.post(t, message{attempt: w.attempt, kind: "revoke", by: "controller", patch: patch})
+	term := read(w.doc)
+	if !term.IsOpen() {
+		return
 	}
+	m := message{attempt: w.attempt, kind: rapid.SampledFrom([]string{"revoke", "stop"}).Draw(t, "controller"), by: "controller"}
+	if m.kind == "stop" {
+		m.patch = fencing.StopPatch(term, fencing.Stop{Reason: "Why", GraceSeconds: rapid.Int32Range(1, 3).Draw(t, "grace"), Time: w.now()})
+	} else {
+		m.patch = fencing.RevokePatch(term, rapid.Bool().Draw(t, "expired"))
+	}
+	w.post(t, m)
 }
 
 // arrive lets one of the latest messages arrive, the first or the tenth time.
@@ -102,8 +110,10 @@ func (w *world) deliver(t *rapid.T, m message) {
 		w.claims = append(w.claims, m.by)
 	case m.kind == "submit", m.kind == "revoke":
 		w.ends = append(w.ends, m.kind+" by "+m.by)
+	case m.kind == "stop":
+		w.stops++
 	}
-	if m.kind != "claim" && m.kind != "revoke" && (len(w.claims) == 0 || w.claims[0] != m.by) {
+	if m.kind != "claim" && m.by != "controller" && (len(w.claims) == 0 || w.claims[0] != m.by) {
 		t.Fatalf("a %s by %s took effect, the claims are %v", m.kind, m.by, w.claims)
 	}
 }
@@ -115,7 +125,7 @@ func (w *world) grantNext(t *rapid.T) {
 	}
 	w.attempt++
 	w.doc = grant(fmt.Sprintf("pod-%d", w.attempt), w.attempt)
-	w.claims, w.ends = nil, nil
+	w.claims, w.ends, w.stops = nil, nil, 0
 }
 
 // check is what must hold whatever the order was.
@@ -133,13 +143,16 @@ func (w *world) check(t *rapid.T) {
 	if (term.Claim != nil) != (len(w.claims) == 1) || (term.Claim != nil && term.Claim.Nonce != w.claims[0]) {
 		t.Fatalf("claim %v, accepted %v", term.Claim, w.claims)
 	}
+	if (term.Stop != nil) != (w.stops > 0) {
+		t.Fatalf("term %d bears %+v, %d stops were accepted", w.attempt, term.Stop, w.stops)
+	}
 	if term.Submission != nil && term.Submission.Token != fencing.Token(w.attempt) {
 		t.Fatalf("term %d carries the submission of term %d", w.attempt, term.Submission.Token)
 	}
 }
 
-// TestAnyInterleaving: in whatever order claims, renewals, submissions and revokes of two processes a term arrive, late and
-// repeated, over several terms, each term has at most one claim and one end, and no message reaches another term.
+// TestAnyInterleaving: in whatever order claims, renewals, submissions, stops and revokes of two processes a term arrive, late
+// and repeated, over several terms, each term has at most one claim and one end, and no message reaches another term.
 func TestAnyInterleaving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{doc: grant("pod-1", 1), attempt: 1, clock: start}

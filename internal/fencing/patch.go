@@ -12,6 +12,7 @@ import (
 const (
 	ClaimAnnotation      = "leasehold.io/claim"
 	SubmissionAnnotation = "leasehold.io/submission"
+	StopAnnotation       = "leasehold.io/stop"
 )
 
 // TimeFormat is how the API server writes a MicroTime: exactly six fractional digits.
@@ -24,6 +25,7 @@ const (
 	versionPath    = "/metadata/resourceVersion"
 	claimPath      = "/metadata/annotations/leasehold.io~1claim"
 	submissionPath = "/metadata/annotations/leasehold.io~1submission"
+	stopPath       = "/metadata/annotations/leasehold.io~1stop"
 )
 
 // operation is one step of a JSON patch (RFC 6902). Value is always written: `test` with null passes for an absent
@@ -67,18 +69,34 @@ func SubmitPatch(holder string, claim Claim, encoded []byte) []byte {
 	return encode(ops...)
 }
 
+// StopPatch asks the holder of an open term to end. It is refused if the term has ended or was claimed meanwhile, or if it
+// bears another stop than the one that was seen.
+func StopPatch(seen *Term, stop Stop) []byte {
+	ops := append(asSeen(seen), test(stopPath, nil), add(stopPath, stop.String()))
+	if seen.Stop != nil {
+		ops[len(ops)-2] = test(stopPath, seen.Stop.String())
+	}
+	return encode(ops...)
+}
+
 // RevokePatch ends an open term exactly as it was seen: it is refused if the holder has claimed or submitted meanwhile.
 // With expired, also if it has renewed meanwhile; the version tells that too of a renewal that was undone by an old one which the
 // network delivered twice.
 func RevokePatch(seen *Term, expired bool) []byte {
-	ops := []operation{test(holderPath, seen.Holder), test(claimPath, nil), test(submissionPath, nil)}
-	if seen.Claim != nil {
-		ops[1] = test(claimPath, seen.Claim.String())
-	}
+	ops := asSeen(seen)
 	if expired {
 		ops = append(ops, test(renewPath, storedTime(seen.RenewTime)), test(versionPath, storedText(seen.ResourceVersion)))
 	}
 	return encode(append(ops, add(holderPath, ""))...)
+}
+
+// asSeen tests that an open term has not moved on: same holder, same claim, nothing submitted.
+func asSeen(seen *Term) []operation {
+	ops := []operation{test(holderPath, seen.Holder), test(claimPath, nil), test(submissionPath, nil)}
+	if seen.Claim != nil {
+		ops[1] = test(claimPath, seen.Claim.String())
+	}
+	return ops
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(TimeFormat) }

@@ -27,6 +27,9 @@ const (
 	Failed Outcome = "Failed"
 	// Interrupted: the Pod was told to stop and the child did not finish; it counts against maxDisruptions.
 	Interrupted Outcome = "Interrupted"
+	// Cancelled: the Lease told the agent to stop, and the child did not finish before. Whether it counts as stopped is
+	// for the Lease to say.
+	Cancelled Outcome = "Cancelled"
 	// Fenced: the agent could not renew in time and has killed its tree; it counts against maxDisruptions.
 	Fenced Outcome = "Fenced"
 )
@@ -43,6 +46,9 @@ const (
 	ReasonTerminated          = "Terminated"          // SIGTERM from outside, without a result
 	ReasonDeadlineExceeded    = "DeadlineExceeded"    // it ran longer than timeouts.attemptSeconds
 	ReasonProcessesLeft       = "ProcessesLeft"       // something that it left could not be killed; the agent ended without a submission
+	ReasonCancelled           = "Cancelled"           // stopped: spec.cancel
+	ReasonSuspended           = "Suspended"           // stopped: spec.suspend
+	ReasonStopped             = "Stopped"             // stopped by somebody who gave no reason on the Lease
 	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
 	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read
 	ReasonTokenMismatch       = "TokenMismatch"       // it names another token than the one granted
@@ -87,7 +93,7 @@ func ParseSubmission(raw string) Submission {
 
 func isOutcome(o Outcome) bool {
 	switch o {
-	case Succeeded, Failed, Interrupted, Fenced:
+	case Succeeded, Failed, Interrupted, Cancelled, Fenced:
 		return true
 	default:
 		return false

@@ -20,6 +20,7 @@ type Term struct {
 	RenewTime  time.Time     // agent's clock; for people and for equality
 	Claim      *Claim        // nil: not claimed
 	Submission *Submission   // nil: nothing submitted
+	Stop       *Stop         // nil: nobody asked the holder to end
 }
 
 // State is where a term stands. It is closed: a switch on it lists every value.
@@ -57,7 +58,7 @@ func (t *Term) IsOpen() bool {
 }
 
 // Mark fingerprints what a holder changes when it is alive. Two equal marks mean: not renewed in between.
-// A revoke does not change it, because revoking a term tells nothing about when its holder was last alive.
+// Neither a revoke nor a stop changes it: they tell nothing about when the holder was last alive.
 func (t *Term) Mark() string {
 	claim := ""
 	if t.Claim != nil {

@@ -72,6 +72,15 @@ func (a *apiServer) writeStatus(decided *v1alpha1.LeasedTask, status *v1alpha1.L
 	return is, true
 }
 
+// editSpec is what a person asks of the task.
+func (a *apiServer) editSpec(edit func(*v1alpha1.LeasedTaskSpec)) {
+	is := a.task.live().DeepCopy()
+	edit(&is.Spec)
+	is.Generation++
+	is.ResourceVersion = a.nextRevision()
+	a.task = append(a.task, version[*v1alpha1.LeasedTask]{a.now, is})
+}
+
 // bury makes the dead letter, unless it is there.
 func (a *apiServer) bury(dead *v1alpha1.DeadLetter) {
 	a.checkDead(dead)
@@ -117,12 +126,14 @@ func (a *apiServer) patchLease(patch []byte, isOperators bool) reply {
 		return reply{answer: fencing.Refused}
 	}
 	is, answer := answered(*was, patch, isOperators)
-	if answer != fencing.Accepted || isUnchanged(was, &is) {
+	if answer != fencing.Accepted {
 		return reply{answer: answer}
 	}
-	a.checkTerm(was, &is)
-	a.writeTerm(&is)
-	return reply{answer: answer}
+	if !isUnchanged(was, &is) {
+		a.checkTerm(was, &is)
+		a.writeTerm(&is)
+	}
+	return reply{answer: answer, stop: is.Stop}
 }
 
 // answered is what the API server makes of a patch, and says to it.
@@ -136,7 +147,7 @@ func answered(was fencing.Term, patch []byte, isOperators bool) (fencing.Term, f
 
 // isUnchanged reports whether a patch changed nothing; then it makes no new version.
 func isUnchanged(was, is *fencing.Term) bool {
-	for _, path := range []string{holderPath, renewPath, claimPath, submissionPath} {
+	for _, path := range []string{holderPath, renewPath, claimPath, submissionPath, stopPath} {
 		if !isSame(member(was, path), member(is, path)) {
 			return false
 		}

@@ -21,6 +21,7 @@ const slowestWait = duration * 1000 / 1020
 type ledger struct {
 	renewedAt time.Duration // when the term was last claimed or renewed, as it landed
 	claimedAt time.Duration // when it was claimed
+	stoppedAt time.Duration // when it was told to stop; 0: it was not
 	accepted  map[fencing.Token]fencing.Submission
 	starters  map[fencing.Token]*process // who started a child
 	highest   fencing.Token              // of all ever put on record
@@ -51,8 +52,12 @@ func (w *world) checkTerm(was, is *fencing.Term) {
 		w.ledger.renewedAt = w.now
 	}
 	if was.Claim == nil && is.Claim != nil {
-		w.ledger.claimedAt = w.now
+		w.ledger.claimedAt, w.ledger.stoppedAt = w.now, 0
 		w.note("claim of attempt %d lands: %s", is.Attempt, is.Claim)
+	}
+	if was.Stop == nil && is.Stop != nil {
+		w.note("attempt %d is to stop: %s", is.Attempt, is.Stop.Reason)
+		w.ledger.stoppedAt = w.now
 	}
 	if was.Holder != "" && is.Holder == "" {
 		w.checkRevoke(was)
@@ -85,13 +90,15 @@ func (w *world) checkSubmission(was, is *fencing.Term) {
 }
 
 // checkRevoke holds when a term is revoked: its holder is dead, or was not heard for one duration in which it could be heard, or
-// took longer than it may.
+// took longer than it may, be it to stop.
 func (w *world) checkRevoke(t *fencing.Term) {
 	silence := w.now - max(w.ledger.renewedAt, w.ledger.answeredAt)
 	hasPassedBefore := w.ledger.blindSince-w.ledger.renewedAt >= slowestWait // and whoever judged then, froze
 	spec := &w.api.task.live().Spec
 	isOverdue := spec.AttemptLimit() > 0 && w.now-max(w.ledger.claimedAt, w.ledger.answeredAt) >= (spec.AttemptLimit()+stopGrace+duration)*1000/1020
-	if t.Claim == nil || silence >= slowestWait || hasPassedBefore || isOverdue {
+	patience := fencing.TimingFor(duration).StopPatience(stopGrace)
+	isUnheeded := t.Stop != nil && w.now-max(w.ledger.stoppedAt, w.ledger.answeredAt) >= patience*1000/1020
+	if t.Claim == nil || silence >= slowestWait || hasPassedBefore || isOverdue || isUnheeded {
 		return
 	}
 	for _, p := range w.processes {
@@ -140,6 +147,8 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 		w.fail("dead-lettered without its dead letter")
 	case is.Phase != v1alpha1.PhaseDeadLettered && is.Phase != v1alpha1.PhaseExpired && w.api.dead != nil:
 		w.fail("a task whose dead letter is written goes on as %s", is.Phase)
+	case is.Phase == v1alpha1.PhaseCancelled && !w.api.task.live().Spec.IsCancelled():
+		w.fail("cancelled, and nobody asked for it")
 	case was.Result != nil && (is.Result == nil || *is.Result != *was.Result):
 		w.fail("the result changed")
 	}
@@ -182,7 +191,7 @@ func (w *world) checkHistory(was, is *v1alpha1.LeasedTaskStatus) {
 	seen := map[int32]bool{}
 	for i := range is.History {
 		entry := &is.History[i]
-		if entry.Outcome != v1alpha1.AttemptSucceeded {
+		if entry.Outcome == v1alpha1.AttemptFailed || entry.Outcome == v1alpha1.AttemptDisrupted {
 			losses++
 		}
 		if seen[entry.Attempt] || entry.Attempt > is.Attempt || entry.Reason == "" || entry.EndTime == nil {
@@ -259,13 +268,13 @@ func isUnderWay(status *v1alpha1.LeasedTaskStatus) bool {
 	return status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning
 }
 
-// checkDelete holds when a Pod is deleted or limited: it is not the one made for the open term on record. What people made under
+// checkDelete holds when a Pod is deleted or limited: it is not the one made for the open term on record, unless that is to stop. What people made under
 // its name does not count.
 func (w *world) checkDelete(pod *corev1.Pod) {
 	status := &w.api.task.live().Status
 	t := w.api.term.live()
 	isOwn := pod.Annotations[v1alpha1.TokenAnnotation] == strconv.FormatInt(status.FencingToken, 10)
-	if isOwn && isUnderWay(status) && status.Holder.PodName == pod.Name && t != nil && t.IsOpen() && t.Holder == pod.Name {
+	if isOwn && isUnderWay(status) && status.Holder.PodName == pod.Name && t != nil && t.IsOpen() && t.Holder == pod.Name && t.Stop == nil {
 		w.fail("the Pod of the attempt under way, %s, is deleted", pod.Name)
 	}
 }

@@ -52,6 +52,8 @@ type controller struct {
 	since       time.Duration
 	claim       string
 	claimedAt   time.Duration
+	ordered     string // the stop that the term bears
+	orderedAt   time.Duration
 	sightFloor  time.Duration
 	sightLatest time.Duration // never: it has not seen yet
 	lookAt      time.Duration // true time
@@ -238,6 +240,13 @@ func (c *controller) see(term *fencing.Term, absence string) time.Duration {
 	}
 	if claim != c.claim {
 		c.claim, c.claimedAt = claim, now
+	}
+	ordered := ""
+	if term != nil && term.Stop != nil {
+		ordered = claim + term.Stop.String()
+	}
+	if ordered != c.ordered {
+		c.ordered, c.orderedAt = ordered, now
 	}
 	if mark != c.mark || held != "" && held != c.held {
 		c.mark, c.since, c.judge = mark, now, never

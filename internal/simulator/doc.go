@@ -18,6 +18,7 @@
 // A schedule is up to a hundred events with time between them, drawn by rapid, which also shrinks one that fails to its gist. Each
 // draws a few kinds of faults first, so that those meet often. What happens:
 //
+//	people       suspend and resume the task, cancel it
 //	controllers  crash, freeze and go on later between any two requests, even as another leads; two leaders; cut off; slow;
 //	             each watch late, standing still, then catching up version by version or by a list that skips some
 //	messages     late, lost, doubled, overtaken by others; an answer lost; a write that stands although its answer says no
@@ -43,6 +44,7 @@
 //   - A grant goes over no open term, and erases no submission that is not on record.
 //   - An agent whose tree is dead submits until it is accepted, refused or killed; a success that was taken completes the task.
 //   - No attempt is given up for want of a claim before its time.
+//   - A task is cancelled only if that was asked for.
 //   - A task is dead-lettered after its dead letter is made, of which there is one, and one that has a dead letter does not go on.
 //   - Every task finishes, and everything that was started for it ends.
 //

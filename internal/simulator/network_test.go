@@ -26,6 +26,7 @@ type message struct {
 type reply struct {
 	answer   fencing.Answer
 	isDenied bool
+	stop     *fencing.Stop // that the Lease bears, in an accepted answer
 }
 
 func (n *network) later(d time.Duration, deliver func()) {

@@ -124,6 +124,9 @@ func (p *pass) snapshot(task *v1alpha1.LeasedTask, term *fencing.Term, pods []*c
 func (p *pass) setTime(s *plan.Snapshot) {
 	s.Now = p.clock.wall(p.now)
 	s.Since = s.Now.Add(p.see(s.Term, absence(s.Task)) - p.mono())
+	if p.ordered != "" {
+		s.StoppedSince = s.Now.Add(p.clip(p.orderedAt) - p.mono())
+	}
 	if p.claim != "" {
 		s.ClaimedSince = s.Now.Add(p.clip(p.claimedAt) - p.mono())
 	}
@@ -155,8 +158,12 @@ func (p *pass) execute(s *plan.Snapshot, decided plan.Plan) (time.Duration, erro
 		if s.GrantProblem = problem; problem != nil {
 			return p.execute(s, plan.Decide(s))
 		}
+	case decided.Stop != nil:
+		if err := p.patchTerm(s.Term, &decided, "stop", fencing.StopPatch(s.Term, *decided.Stop)); err != nil {
+			return 0, err
+		}
 	case decided.Revoke != nil:
-		if err := p.revoke(s.Term, &decided); err != nil {
+		if err := p.patchTerm(s.Term, &decided, "revoke", fencing.RevokePatch(s.Term, decided.Revoke.Expired)); err != nil {
 			return 0, err
 		}
 	}
@@ -241,11 +248,10 @@ func (p *pass) bury(dead *v1alpha1.DeadLetter) (refusal string, err error) {
 	return refusal, err
 }
 
-func (p *pass) revoke(term *fencing.Term, decided *plan.Plan) error {
-	patch := fencing.RevokePatch(term, decided.Revoke.Expired)
+func (p *pass) patchTerm(term *fencing.Term, decided *plan.Plan, what string, patch []byte) error {
 	var answer fencing.Answer
 	err := p.ask(func() {
-		p.note("%s: rule %s wants to revoke attempt %d of %s", p.name, decided.Rule, term.Attempt, term.Holder)
+		p.note("%s: rule %s wants to %s attempt %d of %s", p.name, decided.Rule, what, term.Attempt, term.Holder)
 		answer = p.api.patchLease(patch, true).answer
 	})
 	if err == nil && answer != fencing.Accepted {

@@ -13,6 +13,7 @@ const (
 	holderPath     = "/spec/holderIdentity"
 	renewPath      = "/spec/renewTime"
 	versionPath    = "/metadata/resourceVersion"
+	stopPath       = "/metadata/annotations/leasehold.io~1stop"
 	claimPath      = "/metadata/annotations/leasehold.io~1claim"
 	submissionPath = "/metadata/annotations/leasehold.io~1submission"
 )
@@ -55,9 +56,11 @@ func member(term *fencing.Term, path string) *string {
 		return new(term.Claim.String())
 	case path == submissionPath && term.Submission != nil:
 		return new(encoded(*term.Submission))
+	case path == stopPath && term.Stop != nil:
+		return new(term.Stop.String())
 	case path == versionPath && term.ResourceVersion != "":
 		return &term.ResourceVersion
-	case path == renewPath, path == claimPath, path == submissionPath, path == versionPath:
+	case path == renewPath, path == claimPath, path == submissionPath, path == versionPath, path == stopPath:
 		return nil
 	}
 	panic("unknown member " + path)
@@ -75,6 +78,8 @@ func setMember(term *fencing.Term, path, value string) {
 		term.RenewTime = at
 	case claimPath:
 		term.Claim = new(fencing.ParseClaim(value))
+	case stopPath:
+		term.Stop = new(fencing.ParseStop(value))
 	case submissionPath:
 		term.Submission = new(fencing.ParseSubmission(value))
 	default:

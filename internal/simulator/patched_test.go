@@ -37,12 +37,14 @@ func TestPatched(t *testing.T) {
 				continue
 			}
 			doc, term = next, readLease(next)
-			if diff := cmp.Diff(*term, is, cmpopts.EquateComparable(fencing.Claim{})); diff != "" {
+			if diff := cmp.Diff(*term, is, cmpopts.EquateComparable(fencing.Claim{}), isSameStop); diff != "" {
 				t.Fatalf("-complete +simulated:\n%s", diff)
 			}
 		}
 	})
 }
+
+var isSameStop = cmp.Comparer(func(a, b fencing.Stop) bool { return a.String() == b.String() })
 
 var holders = []string{"pod-1", "pod-2"}
 
@@ -51,7 +53,9 @@ func drawPatch(t *rapid.T, seen *fencing.Term) (patch []byte, isOperators bool) 
 	claim := fencing.Claim{Nonce: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "nonce"), Node: "node", PodUID: "uid-" + holder}
 	at := time.Date(2026, 1, 1, 0, 0, 0, rapid.IntRange(0, 2).Draw(t, "microseconds")*1000, time.UTC)
 	word := fencing.Submission{Token: 1, Outcome: fencing.Succeeded, Result: new(rapid.SampledFrom([]string{"one", "\"<é>"}).Draw(t, "result"))}
-	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 5:
+		return fencing.StopPatch(seen, fencing.Stop{Reason: "Cancelled", GraceSeconds: rapid.Int32Range(1, 2).Draw(t, "grace"), Time: at}), true
 	case 0:
 		return fencing.ClaimPatch(holder, claim, at), false
 	case 1:

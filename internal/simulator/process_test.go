@@ -169,6 +169,9 @@ func (p *process) hear(r reply) {
 		p.hearClaim(r, now)
 	case working:
 		p.term.Hear(r.answer, r.isDenied, p.sentAt, now, p.jitter())
+		if r.stop != nil {
+			p.term.Order(*r.stop, now)
+		}
 		p.renewed(r)
 		p.supervise()
 	case submitting:
@@ -213,6 +216,9 @@ func (p *process) hearClaim(r reply, now holder.Boot) {
 		}
 		p.renewed(r)
 		p.note("%s holds the term of attempt %d as %s", p.holder, p.attempt, p.claim)
+		if r.stop != nil {
+			p.term.Order(*r.stop, now)
+		}
 		if p.isTold {
 			p.term.Stop(now)
 		}
@@ -250,7 +256,8 @@ func (p *process) supervise() {
 		p.tree.terminate()
 	}
 	if a.StopDue() {
-		p.note("the time of %s is over", p.holder)
+		why, _ := p.term.Why()
+		p.note("%s is told to stop: %s", p.holder, why)
 		p.tree.terminate()
 	}
 	if a.MayStart(now) {
@@ -300,6 +307,8 @@ func (p *process) conclude() {
 		p.word.Outcome, p.word.Reason = fencing.Fenced, fencing.ReasonRenewalFailed
 	case a.IsOverdue() && (a.Exit() == nil || a.Exit().Code != 0 || !p.tree.hasResult):
 		p.word.Reason = fencing.ReasonDeadlineExceeded
+	case a.Ordered() != nil && (a.Exit() == nil || a.Exit().Code != 0 || !p.tree.hasResult):
+		p.word.Outcome, p.word.Reason = fencing.Cancelled, a.Ordered().Reason
 	case a.Exit() == nil, a.IsStopped() && (a.Exit().Code != 0 || !p.tree.hasResult):
 		p.word.Outcome, p.word.Reason = fencing.Interrupted, fencing.ReasonTerminated
 	case a.Exit().Code == 0:
@@ -322,7 +331,7 @@ func (p *process) hearSubmit(r reply) {
 	case r.answer == fencing.Invalid && p.word.Result != nil:
 		p.word = &fencing.Submission{Token: p.token, Outcome: fencing.Failed, Reason: fencing.ReasonResultTooLarge}
 		p.wakesAt = p.boot()
-	case (r.answer == fencing.Refused || r.answer == fencing.Invalid) && p.term.IsFinal(r.isDenied, p.boot()):
+	case p.term.IsFinal(r.answer, r.isDenied, p.boot()):
 		p.finish(fencing.DeliveryRefused)
 	case p.boot() >= p.term.Trust.Next():
 		p.stage = keeping

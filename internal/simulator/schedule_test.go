@@ -57,6 +57,10 @@ var events = []event{
 	{"epoch", 1, whileUp((*world).loseEpoch)},
 	{"raise epoch", 1, whileUp((*world).raiseEpoch)},
 	{"Pods refused", 2, (*world).refusePods},
+	{"suspend", 1, whileUp(func(w *world) {
+		w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Suspend = new(!s.IsSuspended()) })
+	})},
+	{"cancel", 1, whileUp(func(w *world) { w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Cancel.Reason = "enough" }) })},
 	{"no dead letters", 1, func(w *world) { w.weather.full = "exceeded quota" }},
 	{"backup", 2, func(w *world) { w.api.takeBackup() }},
 	{"restore", 1, func(w *world) { w.api.restore() }},
@@ -284,6 +288,7 @@ func (w *world) settle() {
 	w.note("the faults stop")
 	w.recover()
 	w.isSettling = true
+	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Suspend = nil })
 	w.eachBox((*box).thaw)
 	w.eachBox((*box).heal)
 	for _, b := range w.boxes {

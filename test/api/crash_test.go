@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -43,6 +44,22 @@ func TestTheOperatorMayDieAfterEveryWrite(t *testing.T) {
 			m.claimed(2).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
 			m.claimed(3).vanishes()
 		}, want: ending{Phase: v1alpha1.PhaseDeadLettered, Failures: 3, Attempts: 3, Pods: 3, Ends: []string{"LeaseExpired by Observation", "NonZeroExit by Submission", "WorkerVanished by Pod"}}},
+		"is suspended while it runs, resumed, cancelled": {play: func(m *mortal) {
+			first := m.claimed(1)
+			m.owner(suspended(true))
+			m.until("told to stop", m.isPushed)
+			first.submits(fencing.Submission{Outcome: fencing.Cancelled, Reason: fencing.ReasonSuspended, ExitCode: new(int32(143))})
+			m.owner(suspended(false))
+			m.until("granted again", in(v1alpha1.PhaseClaimed, 2))
+			m.owner(cancelled)
+			m.until("cancelled", cluster.IsFinished)
+			m.until("without the Pod that never started", func(*v1alpha1.LeasedTask) bool { return m.endingOf(m.task).Pods == 1 })
+		}, want: ending{Phase: v1alpha1.PhaseCancelled, Attempts: 2, Pods: 1, Ends: []string{"Suspended by Submission", "Cancelled by Observation"}}},
+		"is cancelled, and does not heed": {play: func(m *mortal) {
+			m.claimed(1)
+			m.owner(cancelled)
+			m.until("cancelled", cluster.IsFinished)
+		}, want: ending{Phase: v1alpha1.PhaseCancelled, Attempts: 1, Pods: 1, Ends: []string{"Cancelled by Observation"}}},
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -197,6 +214,20 @@ func (m *mortal) claimed(attempt int32) *mortalAgent {
 	m.ok(a.claimTerm())
 	m.until("running", in(v1alpha1.PhaseRunning, attempt))
 	return a
+}
+
+// owner is an edit of the spec by the task's owner.
+func (m *mortal) owner(change func(*v1alpha1.LeasedTaskSpec)) {
+	m.Helper()
+	m.ok(m.edit(m.task, change))
+}
+
+// isPushed reports whether the Lease bears a stop and the kubelet is told to end the Pod.
+func (m *mortal) isPushed(task *v1alpha1.LeasedTask) bool {
+	lease, pod := &coordinationv1.Lease{}, &corev1.Pod{}
+	m.ok(admin.Get(m.Context(), client.ObjectKey{Namespace: m.namespace, Name: task.Status.LeaseName}, lease))
+	m.ok(admin.Get(m.Context(), client.ObjectKey{Namespace: m.namespace, Name: task.Status.Holder.PodName}, pod))
+	return lease.Annotations[fencing.StopAnnotation] != "" && pod.Spec.ActiveDeadlineSeconds != nil
 }
 
 type mortalAgent struct {

@@ -28,33 +28,41 @@ import (
 
 // move is one write to the term Lease, as a client meant it.
 type move struct {
-	Kind       string // grant, claim, renew, submit, revoke
+	Kind       string // grant, claim, renew, submit, stop, revoke
 	Holder     string
 	Claim      string
 	Submission string
+	Seen, Stop string // of a stop: the one before it, and its own
 }
 
 // termState is the model: what the Lease says, and the revision that it says it at.
 type termState struct {
-	Holder, Claim, Submission string
-	Revision                  int64
+	Holder, Claim, Submission, Stop string
+	Revision                        int64
 }
 
 // apply is the protocol in a few lines, written down a second time on purpose: whether a move may be made, and what the
 // Lease says then.
 func (m move) apply(s termState) (bool, termState) {
 	isMine := s.Holder == m.Holder && s.Claim == m.Claim
+	next := s
 	switch m.Kind {
 	case "grant":
 		return s.Submission != "" || s.Holder == "", termState{Holder: m.Holder}
 	case "claim":
-		return s.Holder == m.Holder && s.Claim == "", termState{Holder: m.Holder, Claim: m.Claim, Submission: s.Submission}
+		next.Claim = m.Claim
+		return s.Holder == m.Holder && s.Claim == "", next
 	case "renew":
 		return isMine && s.Submission == "", s
 	case "submit":
-		return isMine && (s.Submission == "" || s.Submission == m.Submission), termState{Holder: s.Holder, Claim: s.Claim, Submission: m.Submission}
+		next.Submission = m.Submission
+		return isMine && (s.Submission == "" || s.Submission == m.Submission), next
+	case "stop":
+		next.Stop = m.Stop
+		return isMine && s.Holder != "" && s.Submission == "" && s.Stop == m.Seen, next
 	case "revoke":
-		return isMine && s.Holder != "" && s.Submission == "", termState{Claim: s.Claim}
+		next.Holder = ""
+		return isMine && s.Holder != "" && s.Submission == "", next
 	}
 	panic(m.Kind)
 }
@@ -172,11 +180,17 @@ func (c *contest) newHolder(name string) holder {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "worker"}}}}
 	c.ok(admin.Create(c.Context(), pod))
+	return holder{name, string(pod.UID), c.speakerOf(pod)}
+}
+
+// speakerOf is a client with a token that is bound to the Pod, as its agent has one.
+func (s *scene) speakerOf(pod *corev1.Pod) client.Client {
+	s.Helper()
 	bound := rest.AnonymousClientConfig(config)
-	bound.BearerToken, bound.QPS = c.boundToken(pod), -1
+	bound.BearerToken, bound.QPS = s.boundToken(pod), -1
 	speaker, err := client.New(bound, client.Options{Scheme: admin.Scheme()})
-	c.ok(err)
-	return holder{name, string(pod.UID), speaker}
+	s.ok(err)
+	return speaker
 }
 
 // waitForPolicies waits until a Pod that does not hold the Lease is told so by the policy.
@@ -213,26 +227,35 @@ func (c *contest) agentMove(id, n int) {
 	c.note(id, m, func() (outcome, error) { return outcomeOf(c.patch(h.client, patch)) })
 }
 
-// controllerMove looks, and grants what has ended or revokes what has not.
+// controllerMove looks, and grants what has ended, or stops or revokes what has not.
 func (c *contest) controllerMove(id int) {
 	lease := &coordinationv1.Lease{}
 	c.ok(admin.Get(c.Context(), c.lease, lease))
 	term := mailbox.Read(lease)
 	if term.IsOpen() {
-		if rand.IntN(3) > 0 {
-			return // let it live
-		}
 		m := move{Kind: "revoke", Holder: term.Holder}
 		if term.Claim != nil {
 			m.Claim = term.Claim.String()
 		}
-		c.note(id, m, func() (outcome, error) { return outcomeOf(c.patch(admin, fencing.RevokePatch(term, false))) })
+		patch := fencing.RevokePatch(term, false)
+		switch rand.IntN(4) {
+		case 0, 1:
+			return // let it live
+		case 2:
+			stop := fencing.Stop{Reason: fmt.Sprintf("By%d", id), Time: time.Now()}
+			m.Kind, m.Stop, patch = "stop", stop.String(), fencing.StopPatch(term, stop)
+			if term.Stop != nil {
+				m.Seen = term.Stop.String()
+			}
+		}
+		c.note(id, m, func() (outcome, error) { return outcomeOf(c.patch(admin, patch)) })
 		return
 	}
 	m := move{Kind: "grant", Holder: c.holders[rand.IntN(len(c.holders))].name}
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &m.Holder, nil
 	delete(lease.Annotations, fencing.ClaimAnnotation)
 	delete(lease.Annotations, fencing.SubmissionAnnotation)
+	delete(lease.Annotations, fencing.StopAnnotation)
 	c.note(id, m, func() (outcome, error) {
 		err := admin.Update(c.Context(), lease)
 		if apierrors.IsConflict(err) {
@@ -289,12 +312,18 @@ func TestTheModelFindsWhatMustNotHappen(t *testing.T) {
 	submit := func(id int, claim, submission string, verdict string, revision, at int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: id, Input: move{Kind: "submit", Holder: "p", Claim: claim, Submission: submission}, Call: at, Output: outcome{verdict, revision}, Return: at + 1}
 	}
+	stop := func(id int, claim, seen, stop string, revision, at int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: id, Input: move{Kind: "stop", Holder: "p", Claim: claim, Seen: seen, Stop: stop}, Call: at, Output: outcome{made, revision}, Return: at + 1}
+	}
 	nobody := submit(9, "x", "s", refused, 0, 1) // each part needs a client that was refused
 	tests := map[string][]porcupine.Operation{
 		"two claims":                {grant, claim(1, "a", 2, 2), claim(2, "b", 3, 4), nobody},
 		"two submissions":           {grant, claim(1, "a", 2, 2), submit(1, "a", "s", made, 3, 4), submit(1, "a", "t", made, 4, 6), nobody},
 		"a foreign submission":      {grant, claim(1, "a", 2, 2), submit(2, "b", "s", made, 3, 4), nobody},
 		"a refusal without a cause": {grant, claim(1, "a", 2, 2), submit(1, "a", "s", refused, 0, 4)},
+		"a stop after a submission": {grant, claim(1, "a", 2, 2), submit(1, "a", "s", made, 3, 4), stop(2, "a", "", "t", 4, 6), nobody},
+		"a stop over another":       {grant, claim(1, "a", 2, 2), stop(2, "a", "", "t", 3, 4), stop(3, "a", "", "u", 4, 6), nobody},
+		"a stop before the claim":   {grant, claim(1, "a", 2, 2), stop(2, "", "", "t", 3, 4), nobody},
 		"a revision that goes back": {grant, claim(1, "a", 3, 2), submit(1, "a", "s", made, 2, 4), nobody},
 	}
 	for name, history := range tests {

@@ -137,6 +137,20 @@ func TestATermThatNoPatchCanRevokeIsRevokedByDeletion(t *testing.T) {
 	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
 }
 
+func TestATermThatNoPatchCanStopIsRevokedByDeletion(t *testing.T) {
+	s := set(t, nil)
+	task := s.start("wedged-too")
+	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	s.ok(a.patch([]byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1submission","value":""}]`)))
+	s.ok(s.edit(task, cancelled))
+	s.untilCancelled(task, patience)
+	if h := task.Status.History[0]; h.Reason != "LeaseDeleted" {
+		t.Errorf("history %+v", h)
+	}
+}
+
 func TestALeaseCutShorterIsNotJudgedBeforeItsAgentHasFencedItself(t *testing.T) {
 	s := set(t, nil)
 	task := s.start("shortened", func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 60 })
@@ -174,11 +188,7 @@ func TestACompliantTemplateYieldsACompliantPod(t *testing.T) {
 
 func TestAQuotaWithoutRoomIsWaitingNotFailing(t *testing.T) {
 	s := set(t, nil)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "none"},
-		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
-	s.ok(admin.Create(t.Context(), quota))
-	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-	s.ok(admin.Status().Update(t.Context(), quota)) // the controller-manager's part
+	quota := s.closeQuota()
 	task := s.start("waits")
 	s.until(task, "waiting for quota", waitsFor(v1alpha1.WaitingQuotaExceeded, "exceeded quota"))
 	s.ok(admin.Delete(t.Context(), quota))
@@ -187,6 +197,17 @@ func TestAQuotaWithoutRoomIsWaitingNotFailing(t *testing.T) {
 	if task.Status.Failures != 0 || task.Status.Attempt != 1 {
 		t.Errorf("waiting used a budget: %+v", task.Status)
 	}
+}
+
+// closeQuota leaves the namespace no room for Pods.
+func (s *scene) closeQuota() *corev1.ResourceQuota {
+	s.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "none"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	s.ok(admin.Create(s.Context(), quota))
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	s.ok(admin.Status().Update(s.Context(), quota)) // the controller-manager's part
+	return quota
 }
 
 func TestATemplateThatMakesNoValidPodEndsTheTaskAtOnce(t *testing.T) {
@@ -272,3 +293,17 @@ func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) 
 }
 
 var errStillThere = apierrors.NewBadRequest("it is still there")
+
+func TestAServiceAccountThatCannotExistIsNamedAndNotTriedForEver(t *testing.T) {
+	s := set(t, nil)
+	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1)) // the namespace has its binding
+	task := s.start("misnamed", func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = "My_SA" })
+	s.until(task, "waiting for a person", func(task *v1alpha1.LeasedTask) bool {
+		w := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting)
+		return w != nil && w.Reason == v1alpha1.WaitingWorkerRole && strings.Contains(w.Message, "My_SA")
+	})
+	version := task.ResourceVersion
+	time.Sleep(3 * time.Second)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
+	s.must(task.ResourceVersion == version, "waiting writes: %s, then %s", version, task.ResourceVersion)
+}

@@ -56,18 +56,27 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 			p.InitContainers = []corev1.Container{{Name: "leasehold-agent", Image: "x"}}
 		}), []string{"spec.template.spec", "leasehold-"}},
 
-		"lease too short":   {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 9 }, []string{"spec.lease.durationSeconds", "10"}},
-		"renewal policy":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.OnRenewalFailure = "Pause" }, []string{"spec.lease.onRenewalFailure", "Fence"}},
-		"attempt limit":     {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.AttemptSeconds = -1 }, []string{"spec.timeouts.attemptSeconds", "1"}},
-		"lease too long":    {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 3601 }, []string{"spec.lease.durationSeconds", "3600"}},
-		"start timeout":     {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = -1 }, []string{"spec.timeouts.startSeconds", "1"}},
-		"negative grace":    {func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = -1 }, []string{"spec.stopGraceSeconds"}},
-		"negative ttl":      {func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(-1)) }, []string{"spec.ttlSecondsAfterFinished", "0"}},
-		"no attempts":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = -1 }), []string{"spec.retry.maxAttempts", "1"}},
-		"too many attempts": {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = 101 }), []string{"spec.retry.maxAttempts", "100"}},
-		"disruptions":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxDisruptions = new(int32(-1)) }), []string{"spec.retry.maxDisruptions", "0"}},
-		"factor":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Factor = -1 }), []string{"spec.retry.backoff.factor", "1"}},
-		"jitter":            {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Jitter = "Some" }), []string{"spec.retry.backoff.jitter", "Full"}},
+		"lease too short":         {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 9 }, []string{"spec.lease.durationSeconds", "10"}},
+		"renewal policy":          {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.OnRenewalFailure = "Pause" }, []string{"spec.lease.onRenewalFailure", "Fence"}},
+		"attempt limit":           {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.AttemptSeconds = -1 }, []string{"spec.timeouts.attemptSeconds", "1"}},
+		"lease too long":          {func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 3601 }, []string{"spec.lease.durationSeconds", "3600"}},
+		"start timeout":           {func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = -1 }, []string{"spec.timeouts.startSeconds", "1"}},
+		"negative grace":          {func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = -1 }, []string{"spec.stopGraceSeconds"}},
+		"negative ttl":            {func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(-1)) }, []string{"spec.ttlSecondsAfterFinished", "0"}},
+		"no attempts":             {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = -1 }), []string{"spec.retry.maxAttempts", "1"}},
+		"too many attempts":       {retry(func(r *v1alpha1.RetrySpec) { r.MaxAttempts = 101 }), []string{"spec.retry.maxAttempts", "100"}},
+		"disruptions":             {retry(func(r *v1alpha1.RetrySpec) { r.MaxDisruptions = new(int32(-1)) }), []string{"spec.retry.maxDisruptions", "0"}},
+		"factor":                  {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Factor = -1 }), []string{"spec.retry.backoff.factor", "1"}},
+		"jitter":                  {retry(func(r *v1alpha1.RetrySpec) { r.Backoff.Jitter = "Some" }), []string{"spec.retry.backoff.jitter", "Full"}},
+		"cancel without a reason": {func(task *v1alpha1.LeasedTask) { task.Spec.Cancel.GracePeriodSeconds = 5 }, []string{"spec.cancel.reason", "Required"}},
+		"cancel for 1025 bytes of reasons": {func(task *v1alpha1.LeasedTask) { task.Spec.Cancel.Reason = strings.Repeat("é", 512) + "a" },
+			[]string{"spec.cancel.reason", "1024 bytes"}},
+		"cancel after a negative grace": {func(task *v1alpha1.LeasedTask) {
+			task.Spec.Cancel = v1alpha1.CancelSpec{Reason: "r", GracePeriodSeconds: -1}
+		}, []string{"spec.cancel.gracePeriodSeconds", "1"}},
+		"cancel after more than an hour": {func(task *v1alpha1.LeasedTask) {
+			task.Spec.Cancel = v1alpha1.CancelSpec{Reason: "r", GracePeriodSeconds: 3601}
+		}, []string{"spec.cancel.gracePeriodSeconds", "3600"}},
 		"rule without a requirement": {rules(v1alpha1.RetryRule{Action: v1alpha1.RetryActionRetry}),
 			[]string{"spec.retry.rules[0]", "at least one of onExitCodes"}},
 		"rule with an unknown action": {rules(v1alpha1.RetryRule{Action: "Forget", OnReasons: []string{"OOMKilled"}}),
@@ -130,7 +139,7 @@ func TestZeroIsRefusedWhereItMeansNothing(t *testing.T) {
 	s := set(t, nil)
 	for _, path := range []string{
 		"lease.durationSeconds", "timeouts.startSeconds", "timeouts.attemptSeconds", "stopGraceSeconds", "retry.maxAttempts",
-		"retry.backoff.initialSeconds", "retry.backoff.maxSeconds", "retry.backoff.factor",
+		"retry.backoff.initialSeconds", "retry.backoff.maxSeconds", "retry.backoff.factor", "cancel.gracePeriodSeconds",
 	} {
 		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster.Task(s.namespace, "zero", "true"))
 		s.ok(err)

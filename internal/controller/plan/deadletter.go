@@ -22,12 +22,12 @@ func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 	return &v1alpha1.DeadLetter{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   task.Namespace,
-			Name:        Name(task.Name, "-"+ShortHash(string(task.UID))),
+			Name:        deadLetterName(task),
 			Labels:      map[string]string{v1alpha1.TaskLabel: string(task.UID), v1alpha1.FingerprintLabel: fingerprint},
 			Annotations: map[string]string{v1alpha1.TaskNameAnnotation: task.Name},
 		},
 		Spec: v1alpha1.DeadLetterSpec{
-			Task:           v1alpha1.DeadLetterTask{Name: task.Name, UID: string(task.UID), Spec: runtime.RawExtension{Raw: encode(&task.Spec)}},
+			Task:           v1alpha1.DeadLetterTask{Name: task.Name, UID: string(task.UID), Spec: runtime.RawExtension{Raw: encode(task.Spec.DeepCopy())}},
 			IdempotencyKey: task.IdempotencyKey(),
 			Reason:         reason,
 			Message:        fencing.Truncate(message, 1024),
@@ -41,8 +41,13 @@ func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 	}
 }
 
-// encode is a spec as JSON.
+func deadLetterName(task *v1alpha1.LeasedTask) string {
+	return Name(task.Name, "-"+ShortHash(string(task.UID)))
+}
+
+// encode is a spec as JSON, without what was asked of the one task: a replay is neither suspended nor cancelled with it.
 func encode(spec *v1alpha1.LeasedTaskSpec) []byte {
+	spec.Suspend, spec.Cancel = nil, v1alpha1.CancelSpec{}
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		panic(fmt.Sprintf("a spec that was decoded from JSON cannot fail to encode: %v", err)) // programming error

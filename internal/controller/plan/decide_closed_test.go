@@ -225,8 +225,7 @@ var expiredTable = map[string]decision{
 	},
 	"released with a used-up budget is the end": {
 		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Retry.MaxDisruptions = new(int32(0)) })},
-		want: want{Rule: RuleGiveUp, Dead: "BudgetExceeded", Status: "DeadLettered attempt 1", Ready: "False/BudgetExceeded", Live: true,
-			Counts: "finished DeadLettered, dead_letter NodeLost"},
+		want:  want{Rule: RuleOver, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true},
 	},
 	"a task without a next time is reassigned all the same": {
 		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) { t.Status.NextAttemptTime = nil })},

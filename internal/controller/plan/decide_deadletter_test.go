@@ -37,6 +37,15 @@ var deadLetterTable = map[string]decision{
 		want: want{Rule: RuleGiveUp, Dead: "BudgetExceeded", Status: "DeadLettered attempt 1", Ready: "False/BudgetExceeded", Live: true,
 			Counts: "finished DeadLettered, dead_letter Other"},
 	},
+	"whatever is asked of it once that is on record": {
+		given: []func(*Snapshot){isOverFor(ReasonStartTimeout), cancel},
+		want: want{Rule: RuleGiveUp, Dead: "StartTimeout", Status: "DeadLettered attempt 1", Ready: "False/StartTimeout", Live: true,
+			Counts: "finished DeadLettered, dead_letter StartTimeout"},
+	},
+	"that there will be no other is put on record first": {
+		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Retry.MaxDisruptions = new(int32(0)) })},
+		want:  want{Rule: RuleOver, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true},
+	},
 	"a dead letter that is refused keeps the task as it is": {
 		given: []func(*Snapshot){isOverFor(ReasonStartTimeout), notBuried("exceeded quota")},
 		want: want{Rule: RuleGiveUp, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true,
@@ -65,6 +74,7 @@ func isOverFor(reason string) func(*Snapshot) {
 		s.Term.Holder, s.Since, s.Pods = "", now.Add(-time.Minute), nil
 		e := entry(1, v1alpha1.AttemptFailed, reason)
 		e.StartTime = nil
+		s.Task.Status.DeadLetterName = deadLetterName(s.Task)
 		s.Task.Status.Phase, s.Task.Status.Failures, s.Task.Status.History = v1alpha1.PhaseExpired, 1, []v1alpha1.AttemptRecord{e}
 	}
 }

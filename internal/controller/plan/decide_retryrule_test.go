@@ -40,8 +40,7 @@ var retryRuleTable = map[string]decision{
 		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) {
 			t.Status.History[0].Action = v1alpha1.RetryActionDeadLetter
 		})},
-		want: want{Rule: RuleGiveUp, Dead: "RetryRule", Status: "DeadLettered attempt 1", Ready: "False/RetryRule", Live: true,
-			Counts: "finished DeadLettered, dead_letter NodeLost"},
+		want: want{Rule: RuleOver, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true},
 	},
 	"a start timeout is matched by what it was waiting for, too": {
 		given: []func(*Snapshot){granted, func(s *Snapshot) { s.Task.Spec.Timeouts.StartSeconds = 30 }, containerWaits("ImagePullBackOff", "gone"),

@@ -18,8 +18,8 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-// cmpClaims lets cmp look into claims.
-var cmpClaims = cmp.AllowUnexported(fencing.Claim{})
+// cmpClaims lets cmp look into claims and stops.
+var cmpClaims = cmp.AllowUnexported(fencing.Claim{}, fencing.Stop{})
 
 // decision is one row of a table: a snapshot, and what matters of the plan made from it.
 type decision struct {
@@ -31,7 +31,7 @@ type decision struct {
 type want struct {
 	Rule   Rule
 	Dead   string // reason of the dead letter, if one is to be made
-	Lease  string // "grant HOLDER attempt N [over RV]", "revoke", "revoke expired"
+	Lease  string // "grant HOLDER attempt N [over RV]", "stop REASON GRACE", "revoke", "revoke expired"
 	Status string // "PHASE attempt N", with what else the status says in brief; empty: no write
 	// Entry is the history entry that the plan adds: "OUTCOME REASON EVIDENCE [exit N] [ACTION]".
 	Entry   string
@@ -57,6 +57,7 @@ var tables = map[string]map[string]decision{
 	"sweep":     sweepTable,
 	"rules":     retryRuleTable,
 	"dead":      deadLetterTable,
+	"stop":      stopTable,
 }
 
 // TestDecide runs all tables.
@@ -161,7 +162,7 @@ func checkWritten(t *testing.T, s *Snapshot, p Plan) {
 		if !IsLegal(s.Task.Status.Phase, p.Status.Phase) {
 			t.Errorf("illegal change of phase from %s to %s", s.Task.Status.Phase, p.Status.Phase)
 		}
-		checkConditions(t, p.Status)
+		checkConditions(t, s.Task, p.Status)
 		next := *s
 		next.Task = s.Task.DeepCopy()
 		next.Task.Status = stored(t, p.Status)
@@ -174,25 +175,30 @@ func checkWritten(t *testing.T, s *Snapshot, p Plan) {
 			term := *s.Term
 			term.Holder, next.Term = "", &term
 		}
+		if p.Stop != nil {
+			term := *s.Term
+			term.Stop, next.Term, next.StoppedSince = p.Stop, &term, s.Now
+		}
 		s, p = &next, Decide(&next)
 	}
 	t.Errorf("rule %s writes again and again: %s", p.Rule, cmp.Diff(s.Task.Status, *p.Status))
 }
 
 // checkConditions: all conditions are there and agree with the phase.
-func checkConditions(t *testing.T, status *v1alpha1.LeasedTaskStatus) {
+func checkConditions(t *testing.T, task *v1alpha1.LeasedTask, status *v1alpha1.LeasedTaskStatus) {
 	t.Helper()
 	if len(status.Conditions) == 0 {
 		return // an added late submission leaves them to the next pass
 	}
 	want := map[string]bool{
-		v1alpha1.ConditionFinished:    status.Phase.IsFinished(),
-		v1alpha1.ConditionReady:       status.Phase == v1alpha1.PhaseCompleted,
-		v1alpha1.ConditionReconciling: !status.Phase.IsFinished(),
-		v1alpha1.ConditionStalled:     status.Phase == v1alpha1.PhaseDeadLettered,
-		v1alpha1.ConditionLeaseHeld:   status.Phase == v1alpha1.PhaseRunning,
-		v1alpha1.ConditionSucceeded:   status.Phase == v1alpha1.PhaseCompleted,
-		v1alpha1.ConditionWaiting:     meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionWaiting),
+		v1alpha1.ConditionFinished:        status.Phase.IsFinished(),
+		v1alpha1.ConditionReady:           status.Phase == v1alpha1.PhaseCompleted || status.Phase == v1alpha1.PhaseCancelled,
+		v1alpha1.ConditionReconciling:     !status.Phase.IsFinished(),
+		v1alpha1.ConditionStalled:         status.Phase == v1alpha1.PhaseDeadLettered,
+		v1alpha1.ConditionLeaseHeld:       status.Phase == v1alpha1.PhaseRunning,
+		v1alpha1.ConditionSucceeded:       status.Phase == v1alpha1.PhaseCompleted,
+		v1alpha1.ConditionCancelRequested: task.Spec.Cancel.Reason != "",
+		v1alpha1.ConditionWaiting:         meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionWaiting),
 	}
 	got := map[string]bool{}
 	for _, c := range status.Conditions {
@@ -211,6 +217,8 @@ func brief(s *Snapshot, p *Plan) want {
 	switch {
 	case p.Grant != nil:
 		w.Lease = fmt.Sprintf("grant %s attempt %d over %q", p.Grant.Holder, p.Grant.Attempt, p.Grant.Over)
+	case p.Stop != nil:
+		w.Lease = fmt.Sprintf("stop %s %d", p.Stop.Reason, p.Stop.GraceSeconds)
 	case p.Revoke != nil && p.Revoke.Expired:
 		w.Lease = "revoke expired"
 	case p.Revoke != nil:

@@ -112,8 +112,11 @@ func (s *Snapshot) submittedEnd(sub fencing.Submission) end {
 		e.outcome = v1alpha1.AttemptFailed
 	case fencing.Fenced:
 		e.outcome = v1alpha1.AttemptDisrupted
-	case fencing.Interrupted:
+	case fencing.Interrupted, fencing.Cancelled:
 		e.outcome = v1alpha1.AttemptDisrupted
+		if s.Term.Stop != nil {
+			return s.stopped(e)
+		}
 		if cause, disrupted := podDisruption(s.holderPod()); disrupted {
 			e.reason = cause.reason
 			e.message = cause.message + "; the worker was told to stop and submitted that it did not finish"
@@ -128,9 +131,18 @@ func (s *Snapshot) lossEnd() end {
 	died := workerTerminated(s.Task, pod)
 	if died != nil {
 		if report, ok := fencing.ParseReport(died.Message); ok && int64(report.Token) == s.Task.Status.FencingToken {
-			return reportedEnd(report, died.ExitCode)
+			return s.reportedEnd(report, died.ExitCode)
 		}
 	}
+	e := s.unreportedEnd(pod, died)
+	if e.reason == fencing.ReasonOOMKilled {
+		return e
+	}
+	return s.stopped(e)
+}
+
+// unreportedEnd is the same for one of which the Pod and its node are all the evidence.
+func (s *Snapshot) unreportedEnd(pod *corev1.Pod, died *corev1.ContainerStateTerminated) end {
 	if cause, disrupted := podDisruption(pod); disrupted {
 		if died != nil {
 			return cause.withExitCode(died.ExitCode)
@@ -155,7 +167,7 @@ func (s *Snapshot) lossEnd() end {
 
 // reportedEnd reads what an agent left in its termination message when its submission did not arrive. It is evidence of
 // whose fault the end was, never of success.
-func reportedEnd(report fencing.Report, exitCode int32) end {
+func (s *Snapshot) reportedEnd(report fencing.Report, exitCode int32) end {
 	if report.Outcome == fencing.Fenced && report.Delivery == fencing.DeliveryNone {
 		// The report of a second process: the first one had claimed, and its kubelet has lost its records.
 		return disruption(v1alpha1.EvidencePod, ReasonClaimRefused,
@@ -165,8 +177,8 @@ func reportedEnd(report fencing.Report, exitCode int32) end {
 	switch report.Outcome {
 	case fencing.Fenced:
 		e = disruption(v1alpha1.EvidencePod, fencing.ReasonRenewalFailed, "the worker could not renew its lease in time and fenced itself")
-	case fencing.Interrupted:
-		e = disruption(v1alpha1.EvidencePod, fencing.ReasonTerminated, "the worker was told to stop and did not finish")
+	case fencing.Interrupted, fencing.Cancelled:
+		e = s.stopped(disruption(v1alpha1.EvidencePod, fencing.ReasonTerminated, "the worker was told to stop and did not finish"))
 	case fencing.Succeeded:
 		e = disruption(v1alpha1.EvidencePod, ReasonSubmissionLost, "the worker succeeded and could not deliver its submission")
 	case fencing.Failed:
@@ -232,6 +244,6 @@ func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
 		status.Failures++
 	case v1alpha1.AttemptDisrupted:
 		status.Disruptions++
-	case v1alpha1.AttemptSucceeded:
+	case v1alpha1.AttemptSucceeded, v1alpha1.AttemptStopped:
 	}
 }

@@ -39,9 +39,10 @@ func (s *Snapshot) untilReleased() time.Duration {
 	return s.Task.Spec.LeaseDuration() - s.Now.Sub(s.Since)
 }
 
-// giveUp ends a task, dead letter first. While that cannot be written the task stays as it is, and says why.
+// giveUp ends a task, dead letter first. While that cannot be written the task stays as it is, and says why. That there will be
+// one was put on record before, by name: whatever is asked of the task after that, it has one.
 func giveUp(s *Snapshot) (Plan, bool) {
-	if !s.isOver(&s.Task.Status) {
+	if s.Task.Status.DeadLetterName == "" {
 		return Plan{}, false
 	}
 	status := s.status()
@@ -51,13 +52,9 @@ func giveUp(s *Snapshot) (Plan, bool) {
 		return p, true
 	}
 	dead := deadLetter(s.Task)
-	status.DeadLetterName = dead.Name
-	s.finish(status, v1alpha1.PhaseDeadLettered)
-	p := s.write(status, waiting{})
+	p := s.finish(status, v1alpha1.PhaseDeadLettered)
 	p.DeadLetter = dead
-	p.Counts = []Count{{CountFinished, string(v1alpha1.PhaseDeadLettered)}, {CountDeadLetter, knownReason(lastOf(status.History).Reason)}}
-	p.Events = []Event{{Warning: true, Reason: "DeadLettered", Action: "GiveUp",
-		Note: fmt.Sprintf("%s: %s; kept as DeadLetter %s", dead.Spec.Reason, dead.Spec.Message, dead.Name)}}
+	p.Counts = append(p.Counts, Count{CountDeadLetter, knownReason(lastOf(status.History).Reason)})
 	return p, true
 }
 
@@ -65,8 +62,7 @@ func deadLetterPending(message string) waiting {
 	return waiting{v1alpha1.WaitingDeadLetterPending, "the task is over and its dead letter is not written yet: " + message}
 }
 
-func reassign(s *Snapshot) (Plan, bool) {
-	status := s.status()
-	status.Phase = v1alpha1.PhaseAvailable
-	return s.write(status, backoffOf(status)), true
-}
+// lastAttempt puts on record that the attempt that has just been released was the last.
+func lastAttempt(s *Snapshot) (Plan, bool) { return s.settle(s.status()), s.isOver(&s.Task.Status) }
+
+func reassign(s *Snapshot) (Plan, bool) { return s.settle(s.status()), true }

@@ -34,15 +34,18 @@ func submitted(s *Snapshot) (Plan, bool) {
 	status := s.status()
 	s.record(status, e)
 	status.Result = sub.Result
-	s.finish(status, v1alpha1.PhaseCompleted)
-	p := s.write(status, waiting{})
-	p.Counts = append(s.claimCount(), Count{CountAttempt, string(e.outcome)}, Count{CountFinished, string(v1alpha1.PhaseCompleted)})
-	p.Events = []Event{{Reason: "Completed", Action: "Verify",
-		Note: fmt.Sprintf("Attempt %d succeeded under token %d", status.Attempt, status.FencingToken)}}
+	p := s.finish(status, v1alpha1.PhaseCompleted)
+	p.Counts = append(append(s.claimCount(), Count{CountAttempt, string(e.outcome)}), p.Counts...)
 	return p, true
 }
 
-func revoked(s *Snapshot) (Plan, bool) { return s.endAttempt(s.lossEnd(), unreleased), true }
+func revoked(s *Snapshot) (Plan, bool) {
+	e := s.lossEnd()
+	if left, limited := s.untilOverdue(); limited && left <= 0 && s.Term.Stop == nil { // a crash between revoke and record
+		e = s.overdueEnd()
+	}
+	return s.endAttempt(e, unreleased), true
+}
 
 func workerEnded(s *Snapshot) (Plan, bool) {
 	if !s.hasWorkerTerminated() {
@@ -71,10 +74,14 @@ func overdue(s *Snapshot) (Plan, bool) {
 	if left, limited := s.untilOverdue(); !limited || left > 0 {
 		return Plan{}, false
 	}
-	p := s.endAttempt(failure(v1alpha1.EvidenceObservation, fencing.ReasonDeadlineExceeded,
-		"the attempt ran longer than %s, and its agent did not end it", s.Task.Spec.AttemptLimit()), unreleased)
+	p := s.endAttempt(s.overdueEnd(), unreleased)
 	p.Revoke = &Revoke{Expired: true} // of this very version, so that nothing is forgotten when it was last heard
 	return p, true
+}
+
+func (s *Snapshot) overdueEnd() end {
+	return failure(v1alpha1.EvidenceObservation, fencing.ReasonDeadlineExceeded,
+		"the attempt ran longer than %s, and its agent did not end it", s.Task.Spec.AttemptLimit())
 }
 
 // untilOverdue is how long the claimed attempt may still run before the controller ends it; false: it is not limited.
@@ -130,33 +137,26 @@ const (
 	unreleased = false
 )
 
-// endAttempt records an attempt that ended without counting. Where its process is known to be over, the task is available
-// again in the same write; else it waits in Expired for the release. After its last attempt it always stops there: what the
-// dead letter says is on record before it is made, so that nobody who makes it again, after a crash say, makes another.
+// endAttempt records an attempt that ended without counting. Where its process is known to be over, the same write
+// settles what becomes of the task; else it waits in Expired for the release. After its last attempt it always stops there: what
+// the dead letter says is on record before it is made, so that nobody who makes it again, after a crash say, makes another.
 func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	status := s.status()
 	s.record(status, e)
-	w := waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", status.Attempt)}
 	last := lastOf(status.History) // with the outcome that the task's rules made of it
-	counts := append(s.claimCount(), Count{CountAttempt, string(last.Outcome)})
-	isOver := s.isOver(status)
-	if !isOver {
+	if last.Outcome != v1alpha1.AttemptStopped && !s.isOver(status) {
 		pause := Backoff(&s.Task.Spec.Retry.Backoff, status.Failures+status.Disruptions, s.Jitter)
 		status.NextAttemptTime = new(metav1.NewMicroTime(s.Now.Add(pause).Truncate(time.Microsecond)))
 	}
-	events := []Event{{Warning: true, Reason: "Attempt" + string(last.Outcome), Action: "EndAttempt",
-		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, last.Reason, last.Message)}}
-	switch {
-	case !isReleased:
+	var p Plan
+	if isReleased {
+		p = s.settle(status)
+	} else {
 		status.Phase = v1alpha1.PhaseExpired
-	case isOver:
-		status.Phase = v1alpha1.PhaseExpired
-		w = deadLetterPending("it will be written next")
-	default:
-		status.Phase = v1alpha1.PhaseAvailable
-		w = backoffOf(status)
+		p = s.write(status, waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", status.Attempt)})
 	}
-	p := s.write(status, w)
-	p.Counts, p.Events = counts, events
+	p.Counts = append(append(s.claimCount(), Count{CountAttempt, string(last.Outcome)}), p.Counts...)
+	p.Events = append([]Event{{Warning: last.Outcome != v1alpha1.AttemptStopped, Reason: "Attempt" + string(last.Outcome), Action: "EndAttempt",
+		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, last.Reason, last.Message)}}, p.Events...)
 	return p
 }

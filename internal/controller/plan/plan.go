@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/bug"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 )
@@ -17,6 +18,8 @@ type Plan struct {
 
 	// Grant begins a term. Its status follows from the token that the write returns: see Granted.
 	Grant *mailbox.Grant
+	// Stop asks the holder of the term to end.
+	Stop *fencing.Stop
 	// Revoke ends the term exactly as the snapshot shows it.
 	Revoke *Revoke
 	// DeadLetter is made before the status says DeadLettered.
@@ -49,7 +52,7 @@ type Revoke struct {
 	Expired bool
 }
 
-// PodLimit is a deadline for a Pod whose attempt is over.
+// PodLimit is a deadline for a Pod whose attempt is over, or is to end.
 type PodLimit struct {
 	Pod     *corev1.Pod
 	Seconds int64
@@ -63,10 +66,10 @@ func (p *Plan) NeedsLive() bool {
 		return false
 	}
 	switch p.Rule {
-	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleGiveUp:
+	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleOver, RuleGiveUp, RuleCancelled:
 		return true
 	default:
-		return p.Grant != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
+		return p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
 	}
 }
 

@@ -42,6 +42,14 @@ func (s *Snapshot) isOver(status *v1alpha1.LeasedTaskStatus) bool {
 	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != ""
 }
 
+// pauseOf is what an available task waits for.
+func (s *Snapshot) pauseOf(status *v1alpha1.LeasedTaskStatus) waiting {
+	if s.Task.Spec.IsSuspended() {
+		return waiting{v1alpha1.WaitingSuspended, "spec.suspend is true"}
+	}
+	return backoffOf(status)
+}
+
 // backoffOf is what a task waits for between two attempts.
 func backoffOf(status *v1alpha1.LeasedTaskStatus) waiting {
 	if status.NextAttemptTime == nil { // a budget that was raised since: no pause was set

@@ -9,10 +9,10 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 )
 
-// actionFor is what the first rule that matches makes of an attempt's end; empty: none matches, or it is a success. pod is
+// actionFor is what the first rule that matches makes of an attempt's end; empty: none matches, or nobody judges it: a success, or an attempt that was told to stop. pod is
 // the attempt's, nil if it is gone.
 func actionFor(rules []v1alpha1.RetryRule, e *end, pod *corev1.Pod) v1alpha1.RetryAction {
-	if e.outcome == v1alpha1.AttemptSucceeded {
+	if e.outcome == v1alpha1.AttemptSucceeded || e.outcome == v1alpha1.AttemptStopped {
 		return ""
 	}
 	for i := range rules {

@@ -29,6 +29,15 @@ const (
 	RuleUnrecordedSubmission Rule = "UnrecordedSubmission"
 	// RuleUnrecordedRelease: a claimed term that the status never knew was revoked; its process may still run.
 	RuleUnrecordedRelease Rule = "UnrecordedRelease"
+	// RuleAwaitRelease: the old process may still run.
+	RuleAwaitRelease Rule = "AwaitRelease"
+	// RuleGiveUp: there will be no further attempt, and that is on record: the dead letter is written, then the task is
+	// DeadLettered, whatever is asked of it meanwhile.
+	RuleGiveUp Rule = "GiveUp"
+	// RuleCancelled: cancel is requested, no term is open, and no process of the task can run any more: the end.
+	RuleCancelled Rule = "Cancelled"
+	// RuleSuspended: the task is suspended, and no term is open: it rests until its spec changes.
+	RuleSuspended Rule = "Suspended"
 	// RuleStartAfter: the task's time has not come.
 	RuleStartAfter Rule = "StartAfter"
 	// RuleBackoff: the pause before the next attempt is not over.
@@ -44,6 +53,8 @@ const (
 	RuleRevokedUnclaimed Rule = "RevokedUnclaimed"
 	// RuleRevoked: the term was revoked after its claim.
 	RuleRevoked Rule = "Revoked"
+	// RuleStopUnclaimed: cancel or suspend is requested, and nobody has claimed: the term is revoked, and its Pod deleted.
+	RuleStopUnclaimed Rule = "StopUnclaimed"
 	// RuleStartTrouble: the attempt ended, or is given up, before any claim.
 	RuleStartTrouble Rule = "StartTrouble"
 	// RulePodMissing: the attempt has no Pod yet.
@@ -56,6 +67,12 @@ const (
 	RuleExpired Rule = "Expired"
 	// RuleOverdue: the attempt took longer than it may, and its agent has not ended it.
 	RuleOverdue Rule = "Overdue"
+	// RuleStopUnheeded: the holder was told to stop, and has not submitted in the time for that.
+	RuleStopUnheeded Rule = "StopUnheeded"
+	// RuleStop: cancel or suspend is requested: the holder is told, on its Lease.
+	RuleStop Rule = "Stop"
+	// RuleStopping: the holder was told to stop; the kubelet is to tell it too. Its submission is waited for.
+	RuleStopping Rule = "Stopping"
 	// RuleClaimSeen: the claim is young; recorded a little later, if the task has not ended by then.
 	RuleClaimSeen Rule = "ClaimSeen"
 	// RuleRunning: the claim is put on record.
@@ -63,11 +80,8 @@ const (
 	// RuleHeld: all is well.
 	RuleHeld Rule = "Held"
 
-	// RuleAwaitRelease: the old process may still run.
-	RuleAwaitRelease Rule = "AwaitRelease"
-	// RuleGiveUp: the old process is over, and there will be no other: the dead letter is written, then the task is
-	// DeadLettered.
-	RuleGiveUp Rule = "GiveUp"
+	// RuleOver: the old process is over, and there will be no other: that is put on record.
+	RuleOver Rule = "Over"
 	// RuleReassign: the old process is over; the task is available again.
 	RuleReassign Rule = "Reassign"
 )
@@ -88,6 +102,10 @@ var rules = []rule{
 	{RuleUnrecordedGrant, when(isClosed, unrecordedGrant)},
 	{RuleUnrecordedSubmission, when(isAvailable, unrecordedSubmission)},
 	{RuleUnrecordedRelease, when(isAvailable, unrecordedRelease)},
+	{RuleAwaitRelease, when(isExpired, awaitRelease)},
+	{RuleGiveUp, when(isExpired, giveUp)},
+	{RuleCancelled, when(isClosed, cancelled)},
+	{RuleSuspended, when(isAvailable, suspended)},
 	{RuleStartAfter, when(isAvailable, startingLater)},
 	{RuleBackoff, when(isAvailable, backingOff)},
 	{RuleGrant, when(isAvailable, grant)},
@@ -96,18 +114,21 @@ var rules = []rule{
 	{RuleSubmitted, when(isOpen, in(fencing.Submitted, submitted))},
 	{RuleRevokedUnclaimed, when(isOpen, in(fencing.Revoked, revokedUnclaimed))},
 	{RuleRevoked, when(isOpen, in(fencing.Revoked, revoked))},
+	{RuleStopUnclaimed, when(isOpen, in(fencing.Granted, stopUnclaimed))},
 	{RuleStartTrouble, when(isOpen, in(fencing.Granted, startTrouble))},
 	{RulePodMissing, when(isOpen, in(fencing.Granted, podMissing))},
 	{RuleStarting, when(isOpen, in(fencing.Granted, starting))},
 	{RuleWorkerEnded, when(isOpen, in(fencing.Claimed, workerEnded))},
 	{RuleExpired, when(isOpen, in(fencing.Claimed, expired))},
 	{RuleOverdue, when(isOpen, in(fencing.Claimed, overdue))},
+	{RuleStopUnheeded, when(isOpen, in(fencing.Claimed, stopUnheeded))},
+	{RuleStop, when(isOpen, in(fencing.Claimed, orderStop))},
+	{RuleStopping, when(isOpen, in(fencing.Claimed, stopping))},
 	{RuleClaimSeen, when(isOpen, in(fencing.Claimed, claimSeen))},
 	{RuleRunning, when(isOpen, in(fencing.Claimed, running))},
 	{RuleHeld, when(isOpen, in(fencing.Claimed, held))},
 
-	{RuleAwaitRelease, when(isExpired, awaitRelease)},
-	{RuleGiveUp, when(isExpired, giveUp)},
+	{RuleOver, when(isExpired, lastAttempt)},
 	{RuleReassign, when(isExpired, reassign)},
 }
 

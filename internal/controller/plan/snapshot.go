@@ -21,6 +21,9 @@ type Snapshot struct {
 	Since time.Time
 	// ClaimedSince is when this process first saw the term's claim; zero: there is none.
 	ClaimedSince time.Time
+	// StoppedSince is when this process first saw the stop that the term bears, and never from before a time in which it could
+	// not see; zero: it bears none.
+	StoppedSince time.Time
 	// Pods are all Pods that carry the task's UID.
 	Pods []*corev1.Pod
 	// NodeLost names why the holder's node counts as lost; empty: it does not, or nobody asked. Looked up for a live

@@ -36,7 +36,9 @@ func revokedUnclaimed(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	e, ended := s.unclaimedEnd()
-	if !ended {
+	if stop := s.wantedStop(); stop != nil {
+		e = unclaimedStop(stop)
+	} else if !ended {
 		e = disruption(v1alpha1.EvidenceObservation, ReasonRevoked, "the term was revoked before its worker claimed it")
 	}
 	return s.endAttempt(e, released), true
@@ -57,7 +59,7 @@ func (s *Snapshot) unclaimedEnd() (end, bool) {
 		}
 	}
 	// Without a Pod, the deadline waits for the answer to one more try: it is the cause.
-	isTried := pod != nil || s.PodRefusal != nil
+	isTried := pod != nil || s.PodRefusal != nil || !s.Term.IsOpen()
 	if isTried && !s.Now.Before(s.startDeadline()) {
 		cause := s.startingCause(pod)
 		e := failure(v1alpha1.EvidencePod, ReasonStartTimeout, "no worker claimed within %s: %s: %s",

@@ -70,13 +70,6 @@ func (s *Snapshot) recordClaim(status *v1alpha1.LeasedTaskStatus) {
 	}
 }
 
-// finish moves a status to a final phase.
-func (s *Snapshot) finish(status *v1alpha1.LeasedTaskStatus, phase v1alpha1.Phase) {
-	status.Phase = phase
-	status.CompletionTime = new(metav1.NewTime(s.Now))
-	status.NextAttemptTime = nil
-}
-
 // setConditions computes all conditions from the status and what it waits for. It reads no condition that was written before,
 // except to keep lastTransitionTime where nothing changed.
 func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
@@ -103,7 +96,9 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 	} else {
 		set(v1alpha1.ConditionLeaseHeld, metav1.ConditionFalse, v1alpha1.ReasonNotHeld, "")
 	}
-	set(v1alpha1.ConditionReady, asStatus(status.Phase == v1alpha1.PhaseCompleted), reason, message)
+	asked, askedReason, askedMessage := s.cancelRequest(status)
+	set(v1alpha1.ConditionCancelRequested, asked, askedReason, askedMessage)
+	set(v1alpha1.ConditionReady, asStatus(finished && status.Phase != v1alpha1.PhaseDeadLettered), reason, message)
 	set(v1alpha1.ConditionReconciling, asStatus(!finished), reason, message)
 	if status.Phase == v1alpha1.PhaseDeadLettered {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
@@ -119,7 +114,12 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 		return v1alpha1.ReasonCompleted, fmt.Sprintf("attempt %d succeeded", status.Attempt)
 	case v1alpha1.PhaseDeadLettered:
 		return deadLetterCause(&s.Task.Spec.Retry, status)
+	case v1alpha1.PhaseCancelled:
+		return v1alpha1.ReasonCancelled, s.Task.Spec.Cancel.Reason
 	case v1alpha1.PhaseRunning:
+		if stop := s.wantedStop(); stop != nil || s.Term != nil && s.Term.Stop != nil {
+			return v1alpha1.ReasonStopping, fmt.Sprintf("attempt %d on node %s is told to stop", status.Attempt, status.Holder.NodeName)
+		}
 		return v1alpha1.ReasonRunning, fmt.Sprintf("attempt %d runs on node %s", status.Attempt, status.Holder.NodeName)
 	case v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired:
 	}
@@ -127,6 +127,20 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 		return w.reason, w.message
 	}
 	return v1alpha1.ReasonPending, "waiting for the next attempt"
+}
+
+// cancelRequest says what has become of spec.cancel.
+func (s *Snapshot) cancelRequest(status *v1alpha1.LeasedTaskStatus) (asked metav1.ConditionStatus, reason, message string) {
+	why := s.Task.Spec.Cancel.Reason
+	switch {
+	case !s.Task.Spec.IsCancelled():
+		return metav1.ConditionFalse, v1alpha1.ReasonNotRequested, ""
+	case status.Phase == v1alpha1.PhaseCancelled:
+		return metav1.ConditionTrue, v1alpha1.ReasonCancelled, why
+	case status.Phase.IsFinished():
+		return metav1.ConditionTrue, v1alpha1.ReasonTooLate, fmt.Sprintf("too late, the task is %s: %s", status.Phase, why)
+	}
+	return metav1.ConditionTrue, v1alpha1.ReasonRequested, why
 }
 
 // deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another.

@@ -18,11 +18,15 @@ var Transitions = []Transition{
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, "the worker has claimed (recorded lazily: a task that ends within two seconds skips it)"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
-	{v1alpha1.PhaseClaimed, v1alpha1.PhaseAvailable, "the attempt was submitted as failed or disrupted, or never started; budget is left"},
-	{v1alpha1.PhaseRunning, v1alpha1.PhaseAvailable, "the attempt was submitted as failed or disrupted; budget is left"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseAvailable, "the attempt was submitted as failed, disrupted or stopped, or never started; budget is left"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseAvailable, "the attempt was submitted as failed, disrupted or stopped; budget is left"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired, "the term was revoked after its claim, or its Lease is gone; or the attempt is over, and it was the last"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, "the term was revoked: not renewed for its duration, its Pod ended without a submission, or its Lease is gone; or the attempt is over, and it was the last"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseAvailable, "the old process can no longer run; budget is left"},
+	{v1alpha1.PhaseAvailable, v1alpha1.PhaseCancelled, "cancel is requested; nothing runs"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt was revoked unclaimed or has submitted something other than a success"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt has submitted something other than a success"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseCancelled, "cancel is requested, and the old process can no longer run"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget is used up, or a rule says so; its dead letter is written"},
 }
 

@@ -35,7 +35,6 @@ type Attempt struct {
 	started  bool   // the command was started, or could not be
 	startErr error  // why it could not be
 	exit     *Exit  // how it ended; nil: it runs, or never ran
-	stopped  bool   // the Pod was told to stop
 	overdue  bool   // it ran for as long as an attempt may
 	fenced   string // why the tree must die; empty: it need not
 	// afterFence: the command still ran when the term was lost, so that its end says nothing about its work.
@@ -44,7 +43,7 @@ type Attempt struct {
 
 	denial   denial // of the last requests
 	deadline Boot   // when it is told to stop by itself
-	stopDue  bool   // the tree is owed the SIGTERM of the deadline
+	stop     stop   // what is known of why it is to stop
 
 	killAt Boot // next round of SIGKILL
 	deadAt Boot // when a tree that still lives is left to the kernel, which kills it as the agent exits
@@ -52,7 +51,7 @@ type Attempt struct {
 
 // NewAttempt is the attempt of a process that has just claimed. stopGrace is what the command gets from a stop to SIGKILL.
 func NewAttempt(t Trust, stopGrace time.Duration) *Attempt {
-	return &Attempt{Trust: t, stopGrace: stopGrace, deadline: Never, killAt: Never, deadAt: Never}
+	return &Attempt{Trust: t, stopGrace: stopGrace, deadline: Never, stop: newStop(), killAt: Never, deadAt: Never}
 }
 
 // LimitTo bounds the time from the claim to the end of the command; 0: it is not bounded.
@@ -72,7 +71,7 @@ func (a *Attempt) Started(err error) { a.started, a.startErr = true, err }
 
 // isOver reports whether the command has ended, or must not be started any more.
 func (a *Attempt) isOver() bool {
-	return a.exit != nil || a.startErr != nil || a.fenced != "" || ((a.stopped || a.overdue) && !a.started)
+	return a.exit != nil || a.startErr != nil || a.fenced != "" || (a.isStopping() && !a.started)
 }
 
 // HasNoTree reports whether nothing was started, and nothing will be.
@@ -80,9 +79,10 @@ func (a *Attempt) HasNoTree() bool { return a.startErr != nil || (!a.started && 
 
 // Check fences when trust has ended, and begins the stop when the attempt's time is over.
 func (a *Attempt) Check(now Boot) {
-	if now >= a.deadline && a.exit == nil && !a.overdue {
-		a.overdue, a.stopDue = true, a.started && !a.stopped
-		a.grace(now)
+	a.stop.lapse(now)
+	if now >= a.deadline && a.exit == nil {
+		a.overdue, a.deadline = true, Never
+		a.grace(now, a.stopGrace)
 	}
 	if a.Trust.HasEnded(now) {
 		a.fence(a.Trust.Ends(), now, WhyUntrusted)
@@ -111,36 +111,17 @@ func (a *Attempt) fence(at, noticed Boot, why string) {
 	}
 }
 
-// Stop plans the end of the tree for a Pod that was told to stop.
-func (a *Attempt) Stop(now Boot) {
-	if a.stopped {
-		return
-	}
-	a.stopped = true
-	a.grace(now)
-}
-
-// grace gives the command the rest of its time to end by itself.
-func (a *Attempt) grace(now Boot) { a.kill(now.Add(max(a.stopGrace, minStopGrace))) }
-
 // kill plans SIGKILL, and when a tree that outlives it is left to the kernel.
 func (a *Attempt) kill(at Boot) {
 	a.killAt = min(a.killAt, at)
 	a.deadAt = min(a.deadAt, at.Add(a.Trust.timing.KillBudget))
 }
 
-// StopDue reports, once, whether the command is owed the SIGTERM of its deadline.
-func (a *Attempt) StopDue() bool {
-	due := a.stopDue
-	a.stopDue = false
-	return due
-}
-
 // End records how the command ended. What it left is killed at once, as the kernel does when the first process of a
 // container ends; only a wrapper that dies of the stop's own signal leaves its children the rest of the grace.
 func (a *Attempt) End(now Boot, exit Exit) {
 	a.exit = &exit
-	if wrapper := exit.Signal != 0 && (a.stopped || a.overdue || a.fenced != ""); !wrapper {
+	if wrapper := exit.Signal != 0 && (a.isStopping() || a.fenced != ""); !wrapper {
 		a.killAt = Never
 		a.kill(now)
 	}
@@ -160,7 +141,9 @@ func (a *Attempt) KillDue(now Boot) bool {
 func (a *Attempt) IsLost(now Boot) bool { return now >= a.deadAt }
 
 // RenewDue reports whether it is time to renew: a lost term is not renewed while its tree is being killed.
-func (a *Attempt) RenewDue(now Boot) bool { return a.fenced == "" && now >= a.Trust.next }
+func (a *Attempt) RenewDue(now Boot) bool {
+	return a.fenced == "" && (now >= a.Trust.next || a.stop.isAsking())
+}
 
 // Wake is when to look again if nothing happens before. renewing says that a request is under way.
 func (a *Attempt) Wake(renewing bool) Boot {
@@ -170,17 +153,21 @@ func (a *Attempt) Wake(renewing bool) Boot {
 	}
 	if !renewing {
 		at = min(at, a.Trust.next)
+		if a.stop.isAsking() {
+			at = min(at, a.stop.since)
+		}
 	}
-	if a.exit == nil && !a.overdue {
+	if a.exit == nil {
 		at = min(at, a.deadline)
 	}
-	return min(at, a.Trust.Ends())
+	return min(at, a.stop.askUntil, a.Trust.Ends())
 }
 
 // Hear takes the answer to a renewal begun at start and received at now. Once fenced, there is no way back. denied says that it
 // was a 403: a role or a policy refused, which may be missing or wrong for a moment, and says nothing about the term. It is
 // believed once it has stood for D; trust, where it ends by time, ends before.
 func (a *Attempt) Hear(answer fencing.Answer, denied bool, start, now Boot, jitter float64) {
+	a.stop.answered(start)
 	isYoung := denied && a.denial.isYoung(now, a.Trust.timing.Duration)
 	if !denied {
 		a.denial = denial{}
@@ -208,10 +195,14 @@ func (a *Attempt) KeepsSubmitting(now Boot) bool {
 	return !bug.Is(bug.SubmissionDropped) || !a.Trust.HasEnded(now)
 }
 
-// IsFinal reports whether a refusal of the submission, received at now, is to be believed. A 403 (denied) is once it has stood for
-// D: by then the term has expired.
-func (a *Attempt) IsFinal(denied bool, now Boot) bool {
-	return !denied || !a.denial.isYoung(now, a.Trust.timing.Duration)
+// IsFinal reports whether an answer to the submission that is no acceptance, received at now, ends the tries: a refusal does. A
+// 403 (denied) is believed once it has stood for D.
+func (a *Attempt) IsFinal(answer fencing.Answer, denied bool, now Boot) bool {
+	if !denied {
+		a.denial = denial{}
+		return answer == fencing.Refused || answer == fencing.Invalid
+	}
+	return !a.denial.isYoung(now, a.Trust.timing.Duration)
 }
 
 // Exit is how the command ended; nil: it never ran.
@@ -219,9 +210,6 @@ func (a *Attempt) Exit() *Exit { return a.exit }
 
 // StartError is why the command could not be started.
 func (a *Attempt) StartError() error { return a.startErr }
-
-// IsStopped reports whether the Pod was told to stop.
-func (a *Attempt) IsStopped() bool { return a.stopped }
 
 // IsOverdue reports whether it ran for as long as an attempt may.
 func (a *Attempt) IsOverdue() bool { return a.overdue }

@@ -146,15 +146,21 @@ func TestARefusalHeardLateLeavesNoMoreTime(t *testing.T) {
 
 func TestADeniedSubmissionIsBelievedAfterOneDuration(t *testing.T) {
 	a := running(0)
-	if !a.IsFinal(false, second(105)) {
-		t.Error("somebody else's write stands: that is final")
+	if !a.IsFinal(fencing.Refused, false, second(105)) || a.IsFinal(fencing.Unavailable, false, second(105)) {
+		t.Error("somebody else's write is final, no answer is not")
 	}
 	for at, want := range map[float64]bool{110: false, 119.9: false, 120: true} {
 		b := running(0)
-		b.IsFinal(true, second(110))
-		if got := b.IsFinal(true, second(at)); got != want {
+		b.IsFinal(fencing.Refused, true, second(110))
+		if got := b.IsFinal(fencing.Refused, true, second(at)); got != want {
 			t.Errorf("a 403 at %v, the first at 110: final %t, want %t", at, got, want)
 		}
+	}
+	c := running(0)
+	c.IsFinal(fencing.Refused, true, second(110))
+	c.IsFinal(fencing.Unavailable, false, second(115))
+	if c.IsFinal(fencing.Refused, true, second(121)) {
+		t.Error("there was another answer in between")
 	}
 }
 
@@ -194,7 +200,7 @@ func TestNothingIsSleptThrough(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(4*time.Second)).Draw(t, "pause")))
 			a.Check(now)
 			a.KillDue(now)
-			switch rapid.IntRange(0, 5).Draw(t, "event") {
+			switch rapid.IntRange(0, 6).Draw(t, "event") {
 			case 0:
 				a.Stop(now)
 			case 1:
@@ -207,10 +213,19 @@ func TestNothingIsSleptThrough(t *testing.T) {
 				if a.exit == nil {
 					a.End(now, Exit{})
 				}
+			case 5:
+				a.Order(fencing.Stop{Reason: "Why", GraceSeconds: rapid.Int32Range(0, 60).Draw(t, "seconds")}, now)
+			}
+			a.Check(now)
+			if a.StopDue(); a.StopDue() {
+				t.Fatal("told twice")
 			}
 			wake := a.Wake(rapid.Bool().Draw(t, "renewing"))
 			if wake > a.killAt || wake > a.deadAt || (a.fenced == "" && wake > a.Trust.Ends()) {
 				t.Fatalf("sleeps until %d; kill %d, dead %d, trust ends %d", wake, a.killAt, a.deadAt, a.Trust.Ends())
+			}
+			if a.fenced == "" && a.exit == nil && a.isStopping() && !a.stop.told && (a.killAt == Never || wake > a.stop.askUntil) {
+				t.Fatalf("the command is to stop, and sleeps until %d untold; kill %d", wake, a.killAt)
 			}
 			if a.fenced == "" && a.Wake(false) > a.Trust.next {
 				t.Fatal("sleeps beyond the next renewal")

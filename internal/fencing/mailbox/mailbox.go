@@ -47,6 +47,10 @@ func Read(lease *coordinationv1.Lease) *fencing.Term {
 		submission := fencing.ParseSubmission(raw)
 		term.Submission = &submission
 	}
+	if raw, ok := lease.Annotations[fencing.StopAnnotation]; ok && raw != "" {
+		stop := fencing.ParseStop(raw)
+		term.Stop = &stop
+	}
 	return term
 }
 
@@ -60,8 +64,8 @@ type Grant struct {
 	Over string
 }
 
-// Lease renders a grant as the Lease object to create, or to update where Over names its resourceVersion. Claim and submission
-// of the last term are absent, which clears them. owner must be the task, with its UID.
+// Lease renders a grant as the Lease object to create, or to update where Over names its resourceVersion. Claim, submission
+// and stop of the last term are absent, which clears them. owner must be the task, with its UID.
 func (g Grant) Lease(namespace, taskName string, owner metav1.OwnerReference) *coordinationv1.Lease {
 	uid := string(owner.UID)
 	return &coordinationv1.Lease{

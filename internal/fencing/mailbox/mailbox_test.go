@@ -80,7 +80,7 @@ func TestReadWhatAnAgentWrote(t *testing.T) {
 
 func TestGrantClearsTheLastTerm(t *testing.T) {
 	lease := termLease()
-	for _, name := range []string{fencing.ClaimAnnotation, fencing.SubmissionAnnotation} {
+	for _, name := range []string{fencing.ClaimAnnotation, fencing.SubmissionAnnotation, fencing.StopAnnotation} {
 		if _, ok := lease.Annotations[name]; ok {
 			t.Errorf("a grant carries %s", name)
 		}

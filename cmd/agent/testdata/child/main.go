@@ -4,6 +4,7 @@
 //	child exit CODE             exit
 //	child orphans               leave two processes behind that ignore every signal they can, and exit
 //	child deaf                  be one of them; also the command itself, to be killed by a fence
+//	child told                  wait for SIGTERM, write what the cancel file says by then to the result file, and exit 3
 //	child env                   write its environment to the result file
 package main
 
@@ -28,6 +29,14 @@ func main() {
 		write(result+".began", fmt.Sprint(began))
 		<-stop
 		write(result, fmt.Sprint(began))
+	case "told":
+		stop := make(chan os.Signal, 2)
+		signal.Notify(stop, syscall.SIGTERM)
+		write(result+".began", fmt.Sprint(began))
+		<-stop
+		why, err := os.ReadFile(os.Getenv("LEASEHOLD_CANCEL_FILE"))
+		write(result, fmt.Sprint(string(why), err))
+		os.Exit(3)
 	case "env":
 		write(result, strings.Join(os.Environ(), "\n"))
 	case "orphans":

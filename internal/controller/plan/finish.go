@@ -1,0 +1,45 @@
+package plan
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+)
+
+// settle says what becomes of a task whose last attempt, if there was one, is on record, did not count, and can no longer run.
+func (s *Snapshot) settle(status *v1alpha1.LeasedTaskStatus) Plan {
+	switch {
+	case s.Task.Spec.IsCancelled():
+		return s.finish(status, v1alpha1.PhaseCancelled)
+	case s.isOver(status):
+		status.Phase, status.DeadLetterName = v1alpha1.PhaseExpired, deadLetterName(s.Task)
+		return s.write(status, deadLetterPending("it will be written next"))
+	}
+	status.Phase = v1alpha1.PhaseAvailable
+	return s.write(status, s.pauseOf(status))
+}
+
+// finish writes a final phase.
+func (s *Snapshot) finish(status *v1alpha1.LeasedTaskStatus, phase v1alpha1.Phase) Plan {
+	status.Phase = phase
+	status.CompletionTime = new(metav1.NewTime(s.Now))
+	status.NextAttemptTime = nil
+	p := s.write(status, waiting{})
+	p.Counts = []Count{{CountFinished, string(phase)}}
+	p.Events = []Event{s.finishedAs(status)}
+	return p
+}
+
+func (s *Snapshot) finishedAs(status *v1alpha1.LeasedTaskStatus) Event {
+	reason, message := s.summary(status, waiting{})
+	switch status.Phase {
+	case v1alpha1.PhaseCompleted:
+		return Event{Reason: "Completed", Action: "Verify", Note: fmt.Sprintf("Attempt %d succeeded under token %d", status.Attempt, status.FencingToken)}
+	case v1alpha1.PhaseCancelled:
+		return Event{Reason: "Cancelled", Action: "Cancel", Note: message}
+	default:
+		return Event{Warning: true, Reason: "DeadLettered", Action: "GiveUp", Note: fmt.Sprintf("%s: %s; kept as DeadLetter %s", reason, message, status.DeadLetterName)}
+	}
+}
