@@ -96,7 +96,7 @@ func (a *apiServer) grant(task *v1alpha1.LeasedTask, g *mailbox.Grant) (*fencing
 	if (was == nil) != (g.Over == "") || was != nil && was.ResourceVersion != g.Over {
 		return nil, false
 	}
-	a.checkGrant(was)
+	a.checkGrant(was, g.Holder)
 	lease := g.Lease(task.Namespace, task.Name, plan.OwnerOf(task))
 	lease.UID = types.UID(a.nextUID("lease"))
 	if was != nil {

@@ -26,7 +26,7 @@ type ledger struct {
 	starters  map[fencing.Token]*process // who started a child
 	highest   fencing.Token              // of all ever put on record
 	over      map[int32]bool             // attempts whose term was revoked, or lost its Lease
-	grantedAt time.Duration              // when the last term was granted
+	grantedAt map[string]time.Duration   // when each term was granted, by its holder
 	downSince time.Duration              // beginning of the last outage
 	restored  time.Duration              // when etcd was restored last
 	// blindSince and answeredAt are beginning and end of the last outage that no controller can have overlooked.
@@ -36,7 +36,7 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{accepted: map[fencing.Token]fencing.Submission{}, starters: map[fencing.Token]*process{}, over: map[int32]bool{}}
+	return &ledger{accepted: map[fencing.Token]fencing.Submission{}, starters: map[fencing.Token]*process{}, over: map[int32]bool{}, grantedAt: map[string]time.Duration{}}
 }
 
 // ended notes that a term is over, and not by a submission.
@@ -110,8 +110,8 @@ func (w *world) checkRevoke(t *fencing.Term) {
 }
 
 // checkGrant holds when a term begins over another: that one has ended, and what was submitted is on record.
-func (w *world) checkGrant(over *fencing.Term) {
-	w.ledger.grantedAt = w.now
+func (w *world) checkGrant(over *fencing.Term, to string) {
+	w.ledger.grantedAt[to] = w.now
 	if over == nil {
 		return
 	}
@@ -198,8 +198,8 @@ func (w *world) checkHistory(was, is *v1alpha1.LeasedTaskStatus) {
 			w.fail("bad history entry %+v of attempt %d", entry, is.Attempt)
 		}
 		seen[entry.Attempt] = true
-		if isNew := i >= len(was.History); isNew && entry.Reason == plan.ReasonStartTimeout && w.now-w.ledger.grantedAt < startTimeout*1000/1020 {
-			w.fail("attempt %d is given up %s after its grant, for want of a claim", entry.Attempt, w.now-w.ledger.grantedAt)
+		if isNew := i >= len(was.History); isNew && entry.Reason == plan.ReasonStartTimeout && w.now-w.ledger.grantedAt[entry.PodName] < startTimeout*1000/1020 {
+			w.fail("attempt %d is given up %s after its grant, for want of a claim", entry.Attempt, w.now-w.ledger.grantedAt[entry.PodName])
 		}
 	}
 	switch {
