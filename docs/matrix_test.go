@@ -41,6 +41,9 @@ func TestTheCheckOfTheFailureMatrixCanFail(t *testing.T) {
 | bare | – |
 | gone | *TestA*, *TestC* |
 | case | *TestA/a case*, *TestB/another* |
+
+| Figure | |
+| 1 | 2 |
 `, "*", "`")
 	tree := map[string]string{"TestA": "func TestA(", "TestB": `func TestB( "a case": {`}
 	want := []string{
@@ -59,9 +62,12 @@ var named = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/([^`]+))?`")
 
 func problemsOf(page string, tree map[string]string) (problems []string) {
 	problemf := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	isMatrix := false // and not another table
 	for i, line := range strings.Split(page, "\n") {
 		tests := named.FindAllStringSubmatch(line, -1)
-		isRow := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| Fault |")
+		isHead := strings.HasPrefix(line, "| Fault |")
+		isMatrix = isHead || isMatrix && strings.HasPrefix(line, "|")
+		isRow := isMatrix && !isHead && strings.HasPrefix(line, "| ")
 		if isRow && len(tests) == 0 && !strings.Contains(line, "not yet built") {
 			problemf("line %d names no test", i+1)
 		}
