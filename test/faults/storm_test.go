@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold-io/leasehold/test/faults/storm"
 )
 
-// TestAShortStorm is two minutes of what `go run ./test/faults/run` does for as long as it is told to.
+// TestAShortStorm is a minute of what `go run ./test/faults/run` does for as long as it is told to.
 func TestAShortStorm(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the local cluster runs kubelets and network namespaces, which needs root")
@@ -24,7 +24,7 @@ func TestAShortStorm(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	result, err := storm.Run(t.Context(), h, storm.Options{Duration: 2 * time.Minute, Tasks: 20, InFlight: 8, Seed: 1, Out: os.Stderr})
+	result, err := storm.Run(t.Context(), h, storm.Options{Duration: time.Minute, Tasks: 12, InFlight: 8, Seed: 1, Out: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAShortStorm(t *testing.T) {
 	for _, tally := range result.Faults {
 		faults += tally.Done
 	}
-	if c := result.Counts; faults < 5 || c.Tasks < 20 || c.Completed+c.DeadLettered != c.Tasks {
+	if c := result.Counts; faults < 5 || c.Tasks < 12 || c.Completed+c.DeadLettered != c.Tasks {
 		t.Errorf("%d faults, %+v", faults, c)
 	}
 }
