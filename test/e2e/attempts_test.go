@@ -193,7 +193,7 @@ func TestHungWorkIsStoppedAtItsDeadlineThoughItsLeaseIsRenewed(t *testing.T) {
 		task.Spec.Timeouts.AttemptSeconds, task.Spec.StopGraceSeconds, task.Spec.Retry.MaxAttempts = 3, 1, 1
 	}
 	hung := s.start("hung", `trap "" TERM; while :; do sleep 1; done`, deadline)
-	polite := s.start("polite", `until [ -e "$LEASEHOLD_CANCEL_FILE" ]; do sleep 0.1; done; cat "$LEASEHOLD_CANCEL_FILE" > "$LEASEHOLD_RESULT_FILE"`, deadline)
+	polite := s.start("polite", `trap "" TERM; until [ -e "$LEASEHOLD_CANCEL_FILE" ]; do sleep 0.1; done; cat "$LEASEHOLD_CANCEL_FILE" > "$LEASEHOLD_RESULT_FILE"`, deadline)
 	s.untilFinished(hung)
 	end := hung.Status.History[0]
 	s.must(hung.Status.Phase == v1alpha1.PhaseDeadLettered && end.Outcome == v1alpha1.AttemptFailed && end.Reason == "DeadlineExceeded" &&

