@@ -31,7 +31,7 @@ func describe(kind cluster.Kind) string {
 
 func estimate(kind cluster.Kind) string {
 	if kind == cluster.Local {
-		return "The first run compiles Kubernetes: about 25 minutes on 2 cores. Later ones take about a minute."
+		return "The first run compiles Kubernetes: about 20 minutes on 2 cores. Later ones take about a minute."
 	}
 	return "The first run takes some minutes."
 }
