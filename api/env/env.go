@@ -7,7 +7,7 @@ const (
 	Task           = "LEASEHOLD_TASK"            // name of the LeasedTask
 	Namespace      = "LEASEHOLD_NAMESPACE"       // its namespace
 	Attempt        = "LEASEHOLD_ATTEMPT"         // 1-based number of this attempt
-	FencingToken   = "LEASEHOLD_FENCING_TOKEN"   //nolint:gosec // a number to pass to stores, not a credential
+	FencingToken   = "LEASEHOLD_FENCING_TOKEN"   // a number to pass to stores, not a credential
 	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY" // the same for every attempt and replay
 	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"    // path of the payload, byte for byte; an empty file if there is none
 	CancelFile     = "LEASEHOLD_CANCEL_FILE"     // path of a file that appears, holding the reason, before the worker is told to stop

@@ -45,7 +45,6 @@ const (
 	ReasonHeld           = "Held"
 	ReasonNotHeld        = "NotHeld"
 	ReasonCompleted      = "Completed"
-	ReasonDeadLettered   = "DeadLettered"
 	ReasonNotStalled     = "NotStalled"
 	ReasonBudgetExceeded = "BudgetExceeded"
 	ReasonStartTimeout   = "StartTimeout"

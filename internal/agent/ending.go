@@ -100,7 +100,7 @@ func (e ending) exitCode() (int32, bool) {
 	case e.Start != nil:
 		return int32(startExitCode(e.Start)), true
 	case e.Exit != nil:
-		return int32(e.Exit.Code), true //nolint:gosec // 0 to 255
+		return int32(e.Exit.Code), true // 0 to 255
 	default:
 		return 0, false
 	}

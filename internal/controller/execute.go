@@ -119,7 +119,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *plan.Snapshot, status *
 	next.Status = *status
 	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.Task, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return err //nolint:wrapcheck // conflict and not-found are outcomes; the caller adds the rule
+		return err // conflict and not-found are outcomes; the caller adds the rule
 	}
 	s.Task = next
 	return nil

@@ -16,7 +16,7 @@ const pushSeconds = 1
 // it is final.
 func (s *Snapshot) wantedStop() *fencing.Stop {
 	spec := &s.Task.Spec
-	stop := &fencing.Stop{Time: s.Now, GraceSeconds: int32(spec.StopGrace() / time.Second)} //nolint:gosec // at most 3600
+	stop := &fencing.Stop{Time: s.Now, GraceSeconds: int32(spec.StopGrace() / time.Second)} // at most 3600
 	switch {
 	case spec.IsCancelled():
 		stop.Reason, stop.Message = fencing.ReasonCancelled, spec.Cancel.Reason

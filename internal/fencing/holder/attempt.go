@@ -168,23 +168,13 @@ func (a *Attempt) Wake(renewing bool) Boot {
 // believed once it has stood for D; trust, where it ends by time, ends before.
 func (a *Attempt) Hear(answer fencing.Answer, denied bool, start, now Boot, jitter float64) {
 	a.stop.answered(start)
-	isYoung := denied && a.denial.isYoung(now, a.Trust.timing.Duration)
-	if !denied {
-		a.denial = denial{}
-	}
 	switch {
-	case isYoung:
-		a.Trust.Fail(start, jitter)
-		return
-	case answer == fencing.Refused:
-		a.fence(min(now, a.Trust.Ends()), now, WhyRefused)
-		return
-	}
-	switch answer {
-	case fencing.Accepted:
+	case answer == fencing.Accepted:
+		a.denial = denial{}
 		a.Trust.Succeed(start, jitter)
-	case fencing.Refused: // see above
-	case fencing.Invalid, fencing.Unauthorized, fencing.Unavailable:
+	case a.IsFinal(answer, denied, now) && answer == fencing.Refused:
+		a.fence(min(now, a.Trust.Ends()), now, WhyRefused)
+	default:
 		a.Trust.Fail(start, jitter)
 	}
 }
@@ -195,8 +185,8 @@ func (a *Attempt) KeepsSubmitting(now Boot) bool {
 	return !bug.Is(bug.SubmissionDropped) || !a.Trust.HasEnded(now)
 }
 
-// IsFinal reports whether an answer to the submission that is no acceptance, received at now, ends the tries: a refusal does. A
-// 403 (denied) is believed once it has stood for D.
+// IsFinal reports whether an answer that is no acceptance, received at now, is a refusal to be believed. A 403 (denied) is once it
+// has stood for D, with no other answer in between.
 func (a *Attempt) IsFinal(answer fencing.Answer, denied bool, now Boot) bool {
 	if !denied {
 		a.denial = denial{}
