@@ -61,7 +61,24 @@ type Submission struct {
 	Reason   string  `json:"reason,omitempty"`
 	Message  string  `json:"message,omitempty"`
 	ExitCode *int32  `json:"exitCode,omitempty"`
-	Result   *string `json:"result,omitempty"`
+	// Effect is what the worker says of effects outside; empty: it says nothing, so there may have been one.
+	Effect Effect `json:"effect,omitempty"`
+	// Result and ResultRef: at most one is set.
+	Result    *string    `json:"result,omitempty"`
+	ResultRef *ResultRef `json:"resultRef,omitempty"`
+}
+
+// Effect is what a worker says of the effects of its attempt outside.
+type Effect string
+
+// EffectNone: the attempt had no effect outside, and another may safely be made.
+const EffectNone Effect = "None"
+
+// ResultRef points to a result that is kept elsewhere.
+type ResultRef struct {
+	URI       string `json:"uri"`
+	Digest    string `json:"digest"` // <algorithm>:<hex>
+	SizeBytes int64  `json:"sizeBytes"`
 }
 
 // Encode writes the submission in its one canonical form, so that an identical repeat is a no-op at the API server.
