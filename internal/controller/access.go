@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,22 +17,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// maxWorkerAccounts bounds the service accounts of one namespace that have the worker role.
+const maxWorkerAccounts = 100
+
 // WorkerRole is the ClusterRole that lets an agent patch Leases, and the name of its binding in each namespace with tasks.
 const WorkerRole = "leasehold-worker"
+
+// defaultAccount is what Pods run under that name none. Every namespace gets it, if a moment late.
+const defaultAccount = "default"
 
 // bindWorkerRole makes sure that the service account that a Pod runs under may speak through its mailbox. There is one
 // RoleBinding a namespace; each account is added to it once, before the first grant that needs it.
 func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account string) error {
-	if account == "" {
-		account = "default"
-	}
+	account = cmp.Or(account, defaultAccount)
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}
 	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: WorkerRole}
 	binding := &rbacv1.RoleBinding{}
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: WorkerRole}, binding)
 	switch {
 	case apierrors.IsNotFound(err):
-		if err := r.requirePolicies(ctx); err != nil {
+		if err := r.mayBind(ctx, subject, nil); err != nil {
 			return err
 		}
 		binding = &rbacv1.RoleBinding{
@@ -52,7 +58,7 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 	case slices.Contains(binding.Subjects, subject):
 		return nil
 	}
-	if err := r.requirePolicies(ctx); err != nil {
+	if err := r.mayBind(ctx, subject, binding.Subjects); err != nil {
 		return err
 	}
 	err = r.Client.Patch(ctx, binding, client.RawPatch(types.JSONPatchType, addSubject(binding, subject)))
@@ -69,6 +75,27 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 func hasCauses(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && status.ErrStatus.Details != nil && len(status.ErrStatus.Details.Causes) > 0
+}
+
+// mayBind looks at what must be true before an account gets the role. Whoever may create tasks names accounts: names of none
+// would pile up in the binding, and stand there for whoever makes such an account later.
+func (r *Reconciler) mayBind(ctx context.Context, account rbacv1.Subject, others []rbacv1.Subject) error {
+	if len(others) >= maxWorkerAccounts {
+		return problemError(fmt.Sprintf("service account %q: RoleBinding %s has %d accounts, and no more are added: remove those that no task uses",
+			account.Name, WorkerRole, len(others)))
+	}
+	if account.Name != defaultAccount {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: account.Namespace, Name: account.Name}, found)
+		if apierrors.IsNotFound(err) {
+			return problemError(fmt.Sprintf("service account %q does not exist", account.Name))
+		}
+		if err != nil {
+			return fmt.Errorf("get service account: %w", err)
+		}
+	}
+	return r.requirePolicies(ctx)
 }
 
 // policies guard the mailbox. The worker role without them would let any worker patch any Lease of its namespace.

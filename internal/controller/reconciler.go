@@ -20,7 +20,7 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=internal.leasehold.io,resources=mailboxes,verbs=coordinate
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=nodes;namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes;namespaces;serviceaccounts,verbs=get
 // +kubebuilder:rbac:groups=leasehold.io,resources=deadletters,verbs=get;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create;get;list;watch;patch

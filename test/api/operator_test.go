@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -294,16 +295,38 @@ func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) 
 
 var errStillThere = apierrors.NewBadRequest("it is still there")
 
-func TestAServiceAccountThatCannotExistIsNamedAndNotTriedForEver(t *testing.T) {
+func TestAServiceAccountThatDoesNotExistIsNamedAndWaitedFor(t *testing.T) {
 	s := set(t, nil)
 	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1)) // the namespace has its binding
-	task := s.start("misnamed", func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = "My_SA" })
-	s.until(task, "waiting for a person", func(task *v1alpha1.LeasedTask) bool {
-		w := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting)
-		return w != nil && w.Reason == v1alpha1.WaitingWorkerRole && strings.Contains(w.Message, "My_SA")
-	})
-	version := task.ResourceVersion
+	under := func(account string) func(*v1alpha1.LeasedTask) {
+		return func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = account }
+	}
+	impossible, missing := s.start("misnamed", under("My_SA")), s.start("early", under("mine"))
+	s.until(impossible, "waiting for a person", waitsFor(v1alpha1.WaitingWorkerRole, `service account "My_SA" does not exist`))
+	s.until(missing, "waiting for its account", waitsFor(v1alpha1.WaitingWorkerRole, `service account "mine" does not exist`))
+	version := impossible.ResourceVersion
 	time.Sleep(3 * time.Second)
-	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
-	s.must(task.ResourceVersion == version, "waiting writes: %s, then %s", version, task.ResourceVersion)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(impossible), impossible))
+	s.must(impossible.ResourceVersion == version, "waiting writes: %s, then %s", version, impossible.ResourceVersion)
+
+	s.ok(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "mine"}}))
+	s.until(missing, "granted", in(v1alpha1.PhaseClaimed, 1))
+	binding := &rbacv1.RoleBinding{}
+	s.ok(admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: controller.WorkerRole}, binding))
+	s.must(len(binding.Subjects) == 2, "the worker role is bound to %+v, want default and mine", binding.Subjects)
+}
+
+func TestOneNamespaceGivesTheWorkerRoleToABoundedNumberOfAccounts(t *testing.T) {
+	s := set(t, nil)
+	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1))
+	binding := &rbacv1.RoleBinding{}
+	s.ok(admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: controller.WorkerRole}, binding))
+	full := binding.DeepCopy()
+	for i := range 99 {
+		full.Subjects = append(full.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: fmt.Sprintf("a%d", i)})
+	}
+	s.ok(admin.Patch(t.Context(), full, mergeFrom(binding)))
+	s.ok(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one-more"}}))
+	task := s.start("one-more", func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = "one-more" })
+	s.until(task, "waiting for a person", waitsFor(v1alpha1.WaitingWorkerRole, "has 100 accounts"))
 }
