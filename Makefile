@@ -27,6 +27,8 @@ LOCALCLUSTER := go run ./hack/localcluster
 # Directory of helm, kubectl, etcd, kube-apiserver: built from Go modules once, outside the checkout.
 K8S_BIN = $$($(LOCALCLUSTER) binaries $(1))
 LINT = $$(hack/tools/tool golangci-lint-kube-api-linter)
+# Runs go test, says at the end what failed and why, and leaves every result in bin/tests-NAME.json.
+GOTEST = $$(hack/tools/tool gotestsum) --no-color --format-hide-empty-pkg --hide-summary=skipped --jsonfile $(BIN)/tests-$(1).json
 
 ##@ Begin
 
@@ -95,7 +97,8 @@ test: test-unit selftest test-api test-e2e ## All tests: unit, the tests of the 
 
 .PHONY: test-unit
 test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
-	@go test $$(go list ./... | grep -vE '/test/(api|e2e|faults)$$')
+	@mkdir -p $(BIN)
+	$(call GOTEST,unit) -- $$(go list ./... | grep -vE '/test/(api|e2e|faults)$$')
 	if command -v "$$(go env CC)" >/dev/null; then
 	  CGO_ENABLED=1 go test -race $$(go list ./internal/... | grep -E '/internal/(fencing|agent|controller/plan)')
 	else
@@ -112,13 +115,15 @@ takeover: ## How long it takes to replace a dead worker, a lost node's, and one 
 
 .PHONY: selftest
 selftest: ## Test the tests: the simulator finds each deliberate bug
-	go test -tags deliberatebugs -run TestEveryDeliberateBugIsFound -count=1 -v ./internal/simulator
+	@mkdir -p $(BIN)
+	$(call GOTEST,selftest) --format testname -- -tags deliberatebugs -run TestEveryDeliberateBugIsFound -count=1 ./internal/simulator
 
 .PHONY: test-api
 test-api: ## Tests against a real API server and etcd
+	@mkdir -p $(BIN)
 	KUBEBUILDER_ASSETS=$(call K8S_BIN,etcd kube-apiserver kubectl)
 	export KUBEBUILDER_ASSETS
-	go test ./test/api/...
+	$(call GOTEST,api) -- ./test/api/...
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
@@ -126,7 +131,8 @@ test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
 	  echo "SKIP: test-e2e starts kubelets and network namespaces, which needs root on Linux (you are $$(id -un) on $$(uname -s))"
 	else
 	  $(MAKE) images
-	  go test -p 1 ./test/e2e ./test/faults -timeout 40m -parallel 6
+	  $(LOCALCLUSTER) binaries >/dev/null
+	  $(call GOTEST,e2e) --format testname -- -p 1 ./test/e2e ./test/faults -timeout 40m -parallel 6
 	fi
 
 ##@ Build
