@@ -4,14 +4,16 @@ package env
 
 // Variables of the child. They are the stable interface of a worker; see docs/worker.md.
 const (
-	Task           = "LEASEHOLD_TASK"            // name of the LeasedTask
-	Namespace      = "LEASEHOLD_NAMESPACE"       // its namespace
-	Attempt        = "LEASEHOLD_ATTEMPT"         // 1-based number of this attempt
-	FencingToken   = "LEASEHOLD_FENCING_TOKEN"   // a number to pass to stores, not a credential
-	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY" // the same for every attempt and replay
-	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"    // path of the payload, byte for byte; an empty file if there is none
-	CancelFile     = "LEASEHOLD_CANCEL_FILE"     // path of a file that appears, holding the reason, before the worker is told to stop
-	ResultFile     = "LEASEHOLD_RESULT_FILE"     // path to write the result to
+	Task           = "LEASEHOLD_TASK"                // name of the LeasedTask
+	Namespace      = "LEASEHOLD_NAMESPACE"           // its namespace
+	Attempt        = "LEASEHOLD_ATTEMPT"             // 1-based number of this attempt or probe
+	FencingToken   = "LEASEHOLD_FENCING_TOKEN"       // a number to pass to stores, not a credential
+	IdempotencyKey = "LEASEHOLD_IDEMPOTENCY_KEY"     // the same for every attempt and replay
+	ProbeAttempt   = "LEASEHOLD_PROBE_ATTEMPT"       // in a probe only: number of the attempt that it probes for
+	ProbeToken     = "LEASEHOLD_PROBE_FENCING_TOKEN" // in a probe only: that attempt's token
+	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"        // path of the payload, byte for byte; an empty file if there is none
+	CancelFile     = "LEASEHOLD_CANCEL_FILE"         // path of a file that appears, holding the reason, before the worker is told to stop
+	ResultFile     = "LEASEHOLD_RESULT_FILE"         // path to write the result to
 )
 
 // Variables of the agent. They begin with AgentPrefix and are not passed on to the child.

@@ -24,6 +24,7 @@ const (
 	WaitingSuspended         = "Suspended"         // spec.suspend is true
 	WaitingStartAfter        = "StartAfter"        // until spec.startAfter
 	WaitingBackoff           = "Backoff"           // until status.nextAttemptTime
+	WaitingSettling          = "Settling"          // until status.nextAttemptTime, by reconcile.settleSeconds; a probe follows
 	WaitingAwaitingRelease   = "AwaitingRelease"   // the last attempt's process may still run
 	WaitingEpochMissing      = "EpochMissing"      // the epoch ConfigMap is missing or unusable: no grants
 	WaitingWorkerRole        = "WorkerRole"        // the worker role cannot be bound to the Pod's service account
@@ -49,8 +50,11 @@ const (
 	ReasonBudgetExceeded = "BudgetExceeded"
 	ReasonStartTimeout   = "StartTimeout"
 	ReasonCannotStart    = "CannotStart"
-	ReasonRetryRule      = "RetryRule" // a rule of spec.retry.rules says DeadLetter
-	ReasonStopping       = "Stopping"  // an attempt is told to stop
+	ReasonRetryRule      = "RetryRule"      // a rule of spec.retry.rules says DeadLetter
+	ReasonLostAttempt    = "LostAttempt"    // an attempt may have had its effect, and onLostAttempt is DeadLetter
+	ReasonOutcomeUnknown = "OutcomeUnknown" // no probe could tell whether an attempt had its effect
+	ReasonProbing        = "Probing"        // a probe runs
+	ReasonStopping       = "Stopping"       // an attempt is told to stop
 	ReasonCancelled      = "Cancelled"
 	ReasonNotRequested   = "NotRequested"
 	ReasonRequested      = "Requested" // spec.cancel is set, and the task has not ended yet
@@ -82,6 +86,8 @@ const (
 	AttemptAnnotation = "leasehold.io/attempt"
 	// TokenAnnotation is the attempt's fencing token, on its Pod.
 	TokenAnnotation = "leasehold.io/fencing-token"
+	// ProbeForAnnotation is the number of the attempt that it probes for, on a probe's Pod.
+	ProbeForAnnotation = "leasehold.io/probe-for"
 	// PayloadAnnotation carries the payload to the downward API, on the Pod.
 	PayloadAnnotation = "leasehold.io/payload"
 )

@@ -92,7 +92,7 @@ type DeadLetterSpec struct {
 	// +kubebuilder:validation:MaxLength=16
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// attempts is the number of the last attempt. Unset: there was none. Immutable.
+	// attempts is the number of the last attempt or probe. Unset: there was none. Immutable.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Attempts int32 `json:"attempts,omitempty"`
@@ -107,12 +107,12 @@ type DeadLetterSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Disruptions int32 `json:"disruptions,omitempty"`
 
-	// fencingToken is the token of the last attempt. A replay's attempts have higher ones. Immutable.
+	// fencingToken is the token of the last attempt or probe. A replay's attempts have higher ones. Immutable.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	FencingToken int64 `json:"fencingToken,omitempty"`
 
-	// history is the task's, oldest first; the latest 20 attempts. Immutable.
+	// history is the task's, oldest first; the latest 20 attempts and probes. Immutable.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

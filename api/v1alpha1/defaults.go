@@ -53,14 +53,13 @@ func (s *LeasedTaskSpec) IsCancelled() bool { return s.Cancel != CancelSpec{} }
 // IsSuspended reports whether no attempt may run.
 func (s *LeasedTaskSpec) IsSuspended() bool { return s.Suspend != nil && *s.Suspend }
 
-// Worker is the container of the template that does the work, nil if there is none.
-func (s *LeasedTaskSpec) Worker() *corev1.Container {
-	if s.Template == nil { // the API server does not let that through
+// workerOf is the container of a template that does the work, the one of the given name if there is one; nil if there is none.
+func workerOf(template *corev1.PodTemplateSpec, name string) *corev1.Container {
+	if template == nil { // the API server does not let that through
 		return nil
 	}
-	for i := range s.Template.Spec.Containers {
-		c := &s.Template.Spec.Containers[i]
-		if s.WorkerContainer == "" || c.Name == s.WorkerContainer {
+	for i := range template.Spec.Containers {
+		if c := &template.Spec.Containers[i]; name == "" || c.Name == name {
 			return c
 		}
 	}

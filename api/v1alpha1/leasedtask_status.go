@@ -7,7 +7,7 @@ import (
 // Phase is the controller's record of where a task stands. Completed, Cancelled and DeadLettered are final.
 // docs/lifecycle.md has every transition. Wait on conditions, not on phases.
 //
-// +kubebuilder:validation:Enum=Available;Claimed;Running;Expired;Completed;Cancelled;DeadLettered
+// +kubebuilder:validation:Enum=Available;Claimed;Running;Expired;Probing;Completed;Cancelled;DeadLettered
 type Phase string
 
 const (
@@ -20,7 +20,9 @@ const (
 	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run. A task that will
 	// not be tried again is here until its dead letter is written.
 	PhaseExpired Phase = "Expired"
-	// PhaseCompleted: a success was submitted and verified. Final.
+	// PhaseProbing: nobody knows whether the last attempt had its effect; a probe finds out, or is about to.
+	PhaseProbing Phase = "Probing"
+	// PhaseCompleted: a success was submitted and verified, or a probe found an attempt's effect. Final.
 	PhaseCompleted Phase = "Completed"
 	// PhaseCancelled: spec.cancel ended it, and nothing of it runs any more. Final.
 	PhaseCancelled Phase = "Cancelled"
@@ -32,11 +34,14 @@ const (
 // plan.Transitions and the protocol's promises, kept by the API server whoever writes; a test compares the two.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered', 'Available>Cancelled', 'Claimed>Cancelled', 'Running>Cancelled', 'Expired>Cancelled']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered', 'Claimed>Probing', 'Running>Probing', 'Expired>Probing', 'Probing>Completed', 'Probing>Available', 'Probing>Expired', 'Available>Cancelled', 'Claimed>Cancelled', 'Running>Cancelled', 'Expired>Cancelled', 'Probing>Cancelled']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
 // +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed')) || (has(self.fencingToken) && (!has(oldSelf.fencingToken) || self.fencingToken > oldSelf.fencingToken))",message="rises with every grant",reason=FieldValueForbidden,fieldPath=".fencingToken"
-// +kubebuilder:validation:XValidation:rule="(has(self.fencingToken) == has(oldSelf.fencingToken) && (!has(self.fencingToken) || self.fencingToken == oldSelf.fencingToken)) || (has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed'))",message="changes with a grant only",reason=FieldValueForbidden,fieldPath=".fencingToken"
+// +kubebuilder:validation:XValidation:rule="(has(self.fencingToken) == has(oldSelf.fencingToken) && (!has(self.fencingToken) || self.fencingToken == oldSelf.fencingToken)) || (has(self.phase) && (self.phase == 'Claimed' || self.phase == 'Probing') && has(oldSelf.phase) && (oldSelf.phase == 'Available' || oldSelf.phase == 'Probing'))",message="changes with a grant only",reason=FieldValueForbidden,fieldPath=".fencingToken"
+// +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Probing' && has(oldSelf.phase) && oldSelf.phase == 'Probing') || !has(self.attempt) || !has(oldSelf.attempt) || (self.attempt > oldSelf.attempt) == (has(self.fencingToken) && has(oldSelf.fencingToken) && self.fencingToken > oldSelf.fencingToken)",message="rises with every probe, and with nothing else",reason=FieldValueForbidden,fieldPath=".fencingToken"
+// +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed') || !has(self.uncertain)",message="no attempt is granted while it is not known whether an earlier one had its effect",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.uncertain) || (has(self.uncertain) && self.uncertain.attempt == oldSelf.uncertain.attempt) || (has(oldSelf.phase) && oldSelf.phase == 'Probing')",message="is settled by a probe only",reason=FieldValueForbidden,fieldPath=".uncertain"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.attempt) || (has(self.attempt) && self.attempt >= oldSelf.attempt)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".attempt"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.result) || (has(self.result) && self.result == oldSelf.result)",message="immutable once set",reason=FieldValueForbidden,fieldPath=".result"
 type LeasedTaskStatus struct {
@@ -49,7 +54,8 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// attempt is the 1-based number of the current or last attempt.
+	// attempt is the 1-based number of the current or last attempt. Probes are numbered with the attempts: after attempt 1 and its
+	// probe 2 comes attempt 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
@@ -64,15 +70,20 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	Disruptions int32 `json:"disruptions,omitempty"`
 
-	// fencingToken is the token of the current or last attempt. It only rises. Stores that check it refuse every attempt
+	// fencingToken is the token of the current or last attempt or probe. It only rises. Stores that check it refuse every attempt
 	// but the latest.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	FencingToken int64 `json:"fencingToken,omitempty"`
 
-	// holder is the Pod of the current or last attempt.
+	// holder is the Pod of the current or last attempt or probe.
 	// +optional
 	Holder Holder `json:"holder,omitempty,omitzero"`
+
+	// uncertain is the attempt of which nobody knows whether it had its effect: from its end until a probe has answered, and for
+	// good if none did, or none was to. Unset with spec.onLostAttempt Retry.
+	// +optional
+	Uncertain UncertainAttempt `json:"uncertain,omitempty,omitzero"`
 
 	// leaseName names the Lease in the task's namespace that is its term.
 	// +optional
@@ -91,7 +102,7 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:MaxLength=32768
 	Result *string `json:"result,omitempty"`
 
-	// nextAttemptTime is when the pause before the next attempt ends. Unset while an attempt is under way.
+	// nextAttemptTime is when the pause before the next attempt or probe ends. Unset while one is under way.
 	// +optional
 	NextAttemptTime *metav1.MicroTime `json:"nextAttemptTime,omitempty"`
 
@@ -110,7 +121,8 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	DeadLetterName string `json:"deadLetterName,omitempty"`
 
-	// history has one entry for each attempt that has ended, oldest first; the latest 20.
+	// history has one entry for each attempt and probe that has ended, oldest first; the latest 20, one of which is the attempt
+	// that is uncertain.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
@@ -147,6 +159,11 @@ type Holder struct {
 	// claimTime is when the worker claimed its term, as far as it could be seen. Unset before the claim.
 	// +optional
 	ClaimTime *metav1.Time `json:"claimTime,omitempty"`
+
+	// probeFor is the number of the attempt that the Pod probes for. Unset: it runs an attempt.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ProbeFor int32 `json:"probeFor,omitempty"`
 }
 
 // AttemptOutcome says how an attempt ended.
@@ -155,7 +172,7 @@ type Holder struct {
 type AttemptOutcome string
 
 const (
-	// AttemptSucceeded: submitted, verified, counted.
+	// AttemptSucceeded: submitted, verified, counted; of a probe: it answered.
 	AttemptSucceeded AttemptOutcome = "Succeeded"
 	// AttemptFailed: ended by its own fault.
 	AttemptFailed AttemptOutcome = "Failed"
@@ -165,7 +182,7 @@ const (
 	AttemptStopped AttemptOutcome = "Stopped"
 )
 
-// AttemptRecord is what is known of one attempt that has ended.
+// AttemptRecord is what is known of one attempt or probe that has ended.
 type AttemptRecord struct {
 	// attempt is its 1-based number.
 	// +required
@@ -226,10 +243,29 @@ type AttemptRecord struct {
 	// +optional
 	Action RetryAction `json:"action,omitempty"`
 
+	// effect is what the worker submitted of its effect outside. None: it had none, and another attempt may safely be made. Unset:
+	// it said nothing, so there may have been one.
+	// +optional
+	Effect Effect `json:"effect,omitempty"`
+
+	// probeFor is the number of the attempt that this was a probe for; its exit code is its answer, and it uses neither budget.
+	// Unset: this was an attempt.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ProbeFor int32 `json:"probeFor,omitempty"`
+
 	// lateSubmission is set when the attempt's agent submitted after its term had been revoked, and was refused.
 	// +optional
 	LateSubmission LateSubmission `json:"lateSubmission,omitempty,omitzero"`
 }
+
+// Effect is what a worker says of its effect outside.
+//
+// +kubebuilder:validation:Enum=None
+type Effect string
+
+// EffectNone: there was none.
+const EffectNone Effect = "None"
 
 // Evidence says what a record rests on.
 //

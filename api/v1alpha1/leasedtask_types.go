@@ -28,6 +28,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.stopGraceSeconds) == has(oldSelf.spec.stopGraceSeconds) && (!has(self.spec.stopGraceSeconds) || self.spec.stopGraceSeconds == oldSelf.spec.stopGraceSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.stopGraceSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase != 'Cancelled' || (has(self.spec.cancel) == has(oldSelf.spec.cancel) && (!has(self.spec.cancel) || self.spec.cancel == oldSelf.spec.cancel))",message="the task is Cancelled, and that is final",reason=FieldValueForbidden,fieldPath=".spec.cancel"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.startAfter) == has(oldSelf.spec.startAfter) && (!has(self.spec.startAfter) || self.spec.startAfter == oldSelf.spec.startAfter))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.startAfter"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.onLostAttempt) == has(oldSelf.spec.onLostAttempt) && (!has(self.spec.onLostAttempt) || self.spec.onLostAttempt == oldSelf.spec.onLostAttempt))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.onLostAttempt"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.reconcile) == has(oldSelf.spec.reconcile) && (!has(self.spec.reconcile) || self.spec.reconcile == oldSelf.spec.reconcile))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.reconcile"
 type LeasedTask struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -60,6 +62,7 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT; to find that, run `docker inspect --format '{{json .Config.Entrypoint}}' IMAGE` or `crane config IMAGE`",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="has(self.replayOf) == has(oldSelf.replayOf) && (!has(self.replayOf) || self.replayOf == oldSelf.replayOf)",message="immutable",reason=FieldValueForbidden,fieldPath=".replayOf"
+// +kubebuilder:validation:XValidation:rule="(has(self.onLostAttempt) && self.onLostAttempt == 'Reconcile') == has(self.reconcile)",message="is required with onLostAttempt Reconcile, and with no other",fieldPath=".reconcile"
 type LeasedTaskSpec struct {
 	// suspend holds the task: no attempt starts while it is true, and one that is under way is told to stop, as by cancel,
 	// its cancel file saying Suspended. The stopped attempt uses neither budget; a success that it submits first completes
@@ -126,6 +129,21 @@ type LeasedTaskSpec struct {
 	// retry says how often and how soon the task is tried again. Immutable after the first grant.
 	// +optional
 	Retry RetrySpec `json:"retry,omitzero"`
+
+	// onLostAttempt says what follows an attempt that was claimed and ended without a success: it may have had its effect
+	// outside, also when it exited with 1, unless its worker submitted that it had none (effect None). Retry: another attempt, as
+	// retry says; an effect may be repeated, and the idempotency key, which is the same for every attempt, is what keeps it from
+	// that. Reconcile: a probe finds out first, and there is no other attempt unless it says that there was no effect; retry
+	// follows after its answer. DeadLetter: the task ends, whatever budget is left and whatever a rule of retry.rules says; then
+	// suspend does not stop an attempt, it keeps the first or next one from starting. An attempt that nobody claimed is
+	// retried with all three. Default Retry. Immutable after the first grant.
+	// +optional
+	OnLostAttempt LostAttemptPolicy `json:"onLostAttempt,omitempty"`
+
+	// reconcile says how a probe finds out whether an attempt had its effect. Required with onLostAttempt Reconcile, refused
+	// otherwise. Immutable after the first grant.
+	// +optional
+	Reconcile ReconcileSpec `json:"reconcile,omitempty,omitzero"`
 
 	// stopGraceSeconds is how long the worker has from SIGTERM to SIGKILL when its Pod is told to stop, in seconds.
 	// The Pod's terminationGracePeriodSeconds is this plus 5, in which the agent submits. Default 30. Not used when the

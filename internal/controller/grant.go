@@ -21,7 +21,7 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 	if err != nil {
 		return problemOf(err, v1alpha1.WaitingEpochMissing)
 	}
-	if err := r.bindWorkerRole(ctx, s.Task.Namespace, s.Task.Spec.Template.Spec.ServiceAccountName); err != nil {
+	if err := r.bindWorkerRole(ctx, s.Task.Namespace, s.NextTemplate().Spec.ServiceAccountName); err != nil {
 		return problemOf(err, v1alpha1.WaitingWorkerRole)
 	}
 	// The grant's revision will be above this one. Looking first keeps a problem from costing a Lease write each time.

@@ -20,6 +20,8 @@ var (
 		Name: "leasehold_late_submissions_refused_total", Help: "Submissions refused because their term had been revoked."})
 	attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_attempts_total", Help: "Attempts that ended, by outcome."}, []string{"outcome"})
+	probes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_probes_total", Help: "Probes for uncertain attempts that ended, by their answer, or by their outcome if they gave none."}, []string{"answer"})
 	finishedTasks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_tasks_finished_total", Help: "Tasks that reached a final phase, by phase."}, []string{"phase"})
 	deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,7 +36,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, finishedTasks, deadLetters, replays, decisions, verdictLag)
+	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays, decisions, verdictLag)
 }
 
 func count(c plan.Count) {
@@ -49,6 +51,8 @@ func count(c plan.Count) {
 		lateSubmissions.Inc()
 	case plan.CountAttempt:
 		attempts.WithLabelValues(c.Label).Inc()
+	case plan.CountProbe:
+		probes.WithLabelValues(c.Label).Inc()
 	case plan.CountFinished:
 		finishedTasks.WithLabelValues(c.Label).Inc()
 	case plan.CountDeadLetter:

@@ -92,7 +92,7 @@ func grant(s *Snapshot) (Plan, bool) {
 		p.Requeue = grantRetry
 		return p, true
 	}
-	attempt := s.Task.Status.Attempt + 1
+	attempt, what := s.Task.Status.Attempt+1, nextTerm(&s.Task.Status)
 	g := &mailbox.Grant{
 		Holder:   PodName(s.Task.Name, attempt, s.Suffix),
 		Attempt:  attempt,
@@ -107,6 +107,6 @@ func grant(s *Snapshot) (Plan, bool) {
 		CreatePod: true,
 		Counts:    []Count{{Counter: CountGrant}},
 		Events: []Event{{Reason: "Granted", Action: "Grant",
-			Note: fmt.Sprintf("Attempt %d granted to Pod %s", attempt, g.Holder)}},
+			Note: fmt.Sprintf("%s granted to Pod %s", sentence(what), g.Holder)}},
 	}, true
 }

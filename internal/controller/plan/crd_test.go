@@ -30,7 +30,7 @@ const (
 )
 
 // phases are all phases, the one before the first included.
-var phases = []v1alpha1.Phase{"", v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, v1alpha1.PhaseExpired,
+var phases = []v1alpha1.Phase{"", v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, v1alpha1.PhaseProbing,
 	v1alpha1.PhaseCompleted, v1alpha1.PhaseCancelled, v1alpha1.PhaseDeadLettered}
 
 func readCRD(t *testing.T) *apiextensions.CustomResourceDefinition {

@@ -17,8 +17,8 @@ import (
 // that whoever makes it again, after a crash say, makes the same. It has no owner: it outlives the task.
 func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 	status := task.Status.DeepCopy()
-	reason, message := deadLetterCause(&task.Spec.Retry, status)
-	fingerprint := Fingerprint(task.Name, lastOf(status.History))
+	reason, message := deadLetterCause(&task.Spec, status)
+	fingerprint := Fingerprint(task.Name, decisive(status))
 	return &v1alpha1.DeadLetter{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   task.Namespace,

@@ -58,6 +58,8 @@ var tables = map[string]map[string]decision{
 	"rules":     retryRuleTable,
 	"dead":      deadLetterTable,
 	"stop":      stopTable,
+	"uncertain": uncertainTable,
+	"probe":     probeTable,
 }
 
 // TestDecide runs all tables.
@@ -195,7 +197,7 @@ func checkConditions(t *testing.T, task *v1alpha1.LeasedTask, status *v1alpha1.L
 		v1alpha1.ConditionReady:           status.Phase == v1alpha1.PhaseCompleted || status.Phase == v1alpha1.PhaseCancelled,
 		v1alpha1.ConditionReconciling:     !status.Phase.IsFinished(),
 		v1alpha1.ConditionStalled:         status.Phase == v1alpha1.PhaseDeadLettered,
-		v1alpha1.ConditionLeaseHeld:       status.Phase == v1alpha1.PhaseRunning,
+		v1alpha1.ConditionLeaseHeld:       isHeld(status),
 		v1alpha1.ConditionSucceeded:       status.Phase == v1alpha1.PhaseCompleted,
 		v1alpha1.ConditionCancelRequested: task.Spec.Cancel.Reason != "",
 		v1alpha1.ConditionWaiting:         meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionWaiting),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
@@ -33,6 +32,10 @@ const (
 	ReasonClaimRefused = "ClaimRefused"
 	// ReasonPodNameTaken: another object has the attempt's Pod name.
 	ReasonPodNameTaken = "PodNameTaken"
+	// ReasonEffectFound: the probe's answer: the attempt had its effect. Completes the task.
+	ReasonEffectFound = "EffectFound"
+	// ReasonNoEffect: the probe's answer: the attempt had no effect, and will have none.
+	ReasonNoEffect = "NoEffect"
 	// ReasonRevoked: the term was revoked before any claim.
 	ReasonRevoked = "Revoked"
 	// ReasonUnspecified: whoever told of the end gave no reason.
@@ -79,6 +82,8 @@ type end struct {
 	message  string
 	exitCode *int32
 	evidence v1alpha1.Evidence
+	// effect is what the worker submitted of its effect outside; empty: nothing.
+	effect fencing.Effect
 	// cause is what a start that took too long was waiting for, a reason of the Waiting condition; empty for any other end.
 	cause string
 }
@@ -101,7 +106,7 @@ func (e end) withExitCode(code int32) end {
 
 // submittedEnd reads a verified submission. A worker told to stop says only that; the Pod knows why.
 func (s *Snapshot) submittedEnd(sub fencing.Submission) end {
-	e := end{reason: sub.Reason, message: sub.Message, exitCode: sub.ExitCode, evidence: v1alpha1.EvidenceSubmission}
+	e := end{reason: sub.Reason, message: sub.Message, exitCode: sub.ExitCode, evidence: v1alpha1.EvidenceSubmission, effect: sub.Effect}
 	if e.message == "" && e.exitCode != nil {
 		e.message = fmt.Sprintf("exit code %d", *e.exitCode)
 	}
@@ -208,42 +213,4 @@ func podDisruption(pod *corev1.Pod) (end, bool) {
 		return disruption(v1alpha1.EvidencePod, ReasonPodFailed, "the kubelet did not take the Pod: %s: %s", pod.Status.Reason, pod.Status.Message), true
 	}
 	return end{}, false
-}
-
-// record appends the ended attempt to the history and charges it to its budget, as the task's rules want it.
-func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
-	action := actionFor(s.Task.Spec.Retry.Rules, &e, s.holderPod())
-	switch action {
-	case v1alpha1.RetryActionRetry, v1alpha1.RetryActionDeadLetter:
-		e.outcome = v1alpha1.AttemptFailed
-	case v1alpha1.RetryActionIgnore:
-		e.outcome = v1alpha1.AttemptDisrupted
-	}
-	entry := v1alpha1.AttemptRecord{
-		Attempt:      status.Attempt,
-		FencingToken: status.FencingToken,
-		PodName:      s.Task.Status.Holder.PodName,
-		EndTime:      new(metav1.NewTime(s.Now)),
-		Outcome:      e.outcome,
-		Reason:       recordedReason(&e),
-		Message:      fencing.Truncate(e.message, maxMessage),
-		ExitCode:     e.exitCode,
-		Evidence:     e.evidence,
-		Action:       action,
-	}
-	if s.hasClaim() {
-		s.recordClaim(status)
-		entry.NodeName, entry.StartTime = status.Holder.NodeName, status.Holder.ClaimTime
-	}
-	status.History = append(status.History, entry)
-	if extra := len(status.History) - v1alpha1.MaxHistory; extra > 0 {
-		status.History = status.History[extra:]
-	}
-	switch e.outcome {
-	case v1alpha1.AttemptFailed:
-		status.Failures++
-	case v1alpha1.AttemptDisrupted:
-		status.Disruptions++
-	case v1alpha1.AttemptSucceeded, v1alpha1.AttemptStopped:
-	}
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"time"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
@@ -14,7 +13,7 @@ func awaitRelease(s *Snapshot) (Plan, bool) {
 	if left <= 0 {
 		return Plan{}, false
 	}
-	p := s.write(s.status(), waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", s.Task.Status.Attempt)})
+	p := s.write(s.status(), waiting{v1alpha1.WaitingAwaitingRelease, "the process of " + termOf(&s.Task.Status) + " may still run"})
 	p.Requeue = left
 	return p, true
 }
@@ -54,7 +53,7 @@ func giveUp(s *Snapshot) (Plan, bool) {
 	dead := deadLetter(s.Task)
 	p := s.finish(status, v1alpha1.PhaseDeadLettered)
 	p.DeadLetter = dead
-	p.Counts = append(p.Counts, Count{CountDeadLetter, knownReason(lastOf(status.History).Reason)})
+	p.Counts = append(p.Counts, Count{CountDeadLetter, knownReason(decisive(status).Reason)})
 	return p, true
 }
 

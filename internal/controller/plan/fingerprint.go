@@ -43,7 +43,7 @@ func normalise(task string, last v1alpha1.AttemptRecord) string {
 // control plane when they end a Pod. A worker or a cluster may give any other.
 var knownReasons = []string{
 	ReasonLeaseExpired, ReasonLeaseDeleted, ReasonWorkerVanished, ReasonSubmissionLost, ReasonPodDeleted, ReasonNodeLost,
-	ReasonPodFailed, ReasonStartFailed, ReasonClaimRefused, ReasonPodNameTaken, ReasonRevoked, ReasonUnspecified,
+	ReasonPodFailed, ReasonStartFailed, ReasonClaimRefused, ReasonPodNameTaken, ReasonRevoked, ReasonUnspecified, ReasonEffectFound, ReasonNoEffect,
 	ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName,
 	fencing.ReasonCompleted, fencing.ReasonNonZeroExit, fencing.ReasonSignaled, fencing.ReasonOOMKilled, fencing.ReasonCommandNotRunnable,
 	fencing.ReasonResultTooLarge, fencing.ReasonResultInvalid, fencing.ReasonTerminated, fencing.ReasonDeadlineExceeded,

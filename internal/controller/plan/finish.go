@@ -16,6 +16,8 @@ func (s *Snapshot) settle(status *v1alpha1.LeasedTaskStatus) Plan {
 	case s.isOver(status):
 		status.Phase, status.DeadLetterName = v1alpha1.PhaseExpired, deadLetterName(s.Task)
 		return s.write(status, deadLetterPending("it will be written next"))
+	case isInDoubt(status):
+		return s.awaitProbe(status)
 	}
 	status.Phase = v1alpha1.PhaseAvailable
 	return s.write(status, s.pauseOf(status))
@@ -36,7 +38,7 @@ func (s *Snapshot) finishedAs(status *v1alpha1.LeasedTaskStatus) Event {
 	reason, message := s.summary(status, waiting{})
 	switch status.Phase {
 	case v1alpha1.PhaseCompleted:
-		return Event{Reason: "Completed", Action: "Verify", Note: fmt.Sprintf("Attempt %d succeeded under token %d", status.Attempt, status.FencingToken)}
+		return Event{Reason: "Completed", Action: "Verify", Note: fmt.Sprintf("%s under token %d", sentence(message), status.FencingToken)}
 	case v1alpha1.PhaseCancelled:
 		return Event{Reason: "Cancelled", Action: "Cancel", Note: message}
 	default:

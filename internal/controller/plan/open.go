@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/bug"
@@ -35,7 +33,8 @@ func submitted(s *Snapshot) (Plan, bool) {
 	s.record(status, e)
 	status.Result = sub.Result
 	p := s.finish(status, v1alpha1.PhaseCompleted)
-	p.Counts = append(append(s.claimCount(), Count{CountAttempt, string(e.outcome)}), p.Counts...)
+	last := lastOf(status.History)
+	p.Counts = append(append(s.claimCount(), endCount(&last)), p.Counts...)
 	return p, true
 }
 
@@ -95,18 +94,20 @@ func (s *Snapshot) untilOverdue() (time.Duration, bool) {
 
 func claimSeen(s *Snapshot) (Plan, bool) {
 	young := runningAfter - s.Now.Sub(s.Since)
-	if s.Task.Status.Phase != v1alpha1.PhaseClaimed || young <= 0 {
+	if s.isClaimKnown() || young <= 0 {
 		return Plan{}, false
 	}
 	return s.hold(Plan{Requeue: young}), true
 }
 
 func running(s *Snapshot) (Plan, bool) {
-	if s.Task.Status.Phase != v1alpha1.PhaseClaimed {
+	if s.isClaimKnown() {
 		return Plan{}, false
 	}
 	status := s.status()
-	status.Phase = v1alpha1.PhaseRunning
+	if status.Phase == v1alpha1.PhaseClaimed {
+		status.Phase = v1alpha1.PhaseRunning
+	}
 	s.recordClaim(status)
 	p := s.hold(s.write(status, waiting{}))
 	p.Counts = s.claimCount()
@@ -124,9 +125,15 @@ func (s *Snapshot) hold(p Plan) Plan {
 	return p
 }
 
+// isClaimKnown reports whether the open term's claim is on record.
+func (s *Snapshot) isClaimKnown() bool {
+	status := &s.Task.Status
+	return status.Phase == v1alpha1.PhaseRunning || status.Phase == v1alpha1.PhaseProbing && status.Holder.ClaimTime != nil
+}
+
 // claimCount counts a claim with the write that first records it.
 func (s *Snapshot) claimCount() []Count {
-	if s.Task.Status.Phase != v1alpha1.PhaseClaimed || !s.hasClaim() {
+	if s.isClaimKnown() || !s.hasClaim() {
 		return nil
 	}
 	return []Count{{Counter: CountClaim}}
@@ -144,19 +151,52 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	status := s.status()
 	s.record(status, e)
 	last := lastOf(status.History) // with the outcome that the task's rules made of it
-	if last.Outcome != v1alpha1.AttemptStopped && !s.isOver(status) {
-		pause := Backoff(&s.Task.Spec.Retry.Backoff, status.Failures+status.Disruptions, s.Jitter)
-		status.NextAttemptTime = new(metav1.NewMicroTime(s.Now.Add(pause).Truncate(time.Microsecond)))
+	if ended, pauses := s.pauseAfter(status); pauses {
+		status.NextAttemptTime = s.in(Backoff(&s.Task.Spec.Retry.Backoff, ended, s.Jitter))
 	}
 	var p Plan
 	if isReleased {
 		p = s.settle(status)
 	} else {
 		status.Phase = v1alpha1.PhaseExpired
-		p = s.write(status, waiting{v1alpha1.WaitingAwaitingRelease, fmt.Sprintf("the process of attempt %d may still run", status.Attempt)})
+		p = s.write(status, waiting{v1alpha1.WaitingAwaitingRelease, "the process of " + termOf(status) + " may still run"})
 	}
-	p.Counts = append(append(s.claimCount(), Count{CountAttempt, string(last.Outcome)}), p.Counts...)
-	p.Events = append([]Event{{Warning: last.Outcome != v1alpha1.AttemptStopped, Reason: "Attempt" + string(last.Outcome), Action: "EndAttempt",
-		Note: fmt.Sprintf("Attempt %d: %s: %s", status.Attempt, last.Reason, last.Message)}}, p.Events...)
+	p.Counts = append(append(s.claimCount(), endCount(&last)), p.Counts...)
+	p.Events = append([]Event{endEvent(&last)}, p.Events...)
 	return p
+}
+
+// pauseAfter says whether the end that is last on record is followed by a pause, and after how many it is the pause. The end of an
+// attempt that is in doubt is not: its pause follows once a probe has answered.
+func (s *Snapshot) pauseAfter(status *v1alpha1.LeasedTaskStatus) (ended int32, pauses bool) {
+	last := lastOf(status.History)
+	switch {
+	case last.Outcome == v1alpha1.AttemptStopped, s.isOver(status):
+		return 0, false
+	case isInDoubt(status):
+		return status.Uncertain.Probes, last.ProbeFor > 0
+	}
+	return status.Failures + status.Disruptions, true
+}
+
+// endCount counts an end by what it was the end of.
+func endCount(entry *v1alpha1.AttemptRecord) Count {
+	if entry.ProbeFor == 0 {
+		return Count{CountAttempt, string(entry.Outcome)}
+	}
+	if entry.Outcome == v1alpha1.AttemptSucceeded {
+		return Count{CountProbe, entry.Reason} // EffectFound or NoEffect
+	}
+	return Count{CountProbe, string(entry.Outcome)}
+}
+
+func endEvent(entry *v1alpha1.AttemptRecord) Event {
+	event := Event{Reason: "Attempt" + string(entry.Outcome), Action: "EndAttempt",
+		Warning: entry.Outcome == v1alpha1.AttemptFailed || entry.Outcome == v1alpha1.AttemptDisrupted,
+		Note:    fmt.Sprintf("Attempt %d: %s: %s", entry.Attempt, entry.Reason, entry.Message)}
+	if entry.ProbeFor > 0 {
+		event.Reason, event.Action = "Probe"+string(entry.Outcome), "EndProbe"
+		event.Note = fmt.Sprintf("Probe %d for attempt %d: %s: %s", entry.Attempt, entry.ProbeFor, entry.Reason, entry.Message)
+	}
+	return event
 }

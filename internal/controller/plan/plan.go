@@ -66,7 +66,7 @@ func (p *Plan) NeedsLive() bool {
 		return false
 	}
 	switch p.Rule {
-	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleOver, RuleGiveUp, RuleCancelled:
+	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled:
 		return true
 	default:
 		return p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
@@ -91,6 +91,7 @@ const (
 	CountExpiry         Counter = "expiry"
 	CountLateSubmission Counter = "late_submission"
 	CountAttempt        Counter = "attempt" // Label: outcome
+	CountProbe          Counter = "probe"   // Label: EffectFound, NoEffect, or the outcome of one without an answer
 	CountFinished       Counter = "finished"
 	CountDeadLetter     Counter = "dead_letter" // Label: the last attempt's reason, if it is a known one
 )

@@ -50,9 +50,10 @@ func Name(of, tail string) string {
 	return head + tail
 }
 
-// Pod renders the Pod of the attempt that the task's status records.
+// Pod renders the Pod of the attempt or probe that the task's status records.
 func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
-	template := task.Spec.Template.DeepCopy()
+	isProbe := task.Status.Holder.ProbeFor > 0
+	template, worker := task.HolderTemplate().DeepCopy(), task.Spec.HolderWorker(isProbe)
 	pod := &corev1.Pod{Spec: template.Spec}
 	pod.ObjectMeta = metav1.ObjectMeta{
 		Namespace:       task.Namespace,
@@ -64,6 +65,9 @@ func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
 	}
 	pod.Annotations[v1alpha1.AttemptAnnotation] = fmt.Sprint(task.Status.Attempt)
 	pod.Annotations[v1alpha1.TokenAnnotation] = fmt.Sprint(task.Status.FencingToken)
+	if isProbe {
+		pod.Annotations[v1alpha1.ProbeForAnnotation] = fmt.Sprint(task.Status.Holder.ProbeFor)
+	}
 	pod.Annotations[v1alpha1.PayloadAnnotation] = ""
 	if task.Spec.Payload != nil {
 		pod.Annotations[v1alpha1.PayloadAnnotation] = *task.Spec.Payload
@@ -74,8 +78,7 @@ func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
 	pod.Spec.InitContainers = append([]corev1.Container{installContainer(agent)}, pod.Spec.InitContainers...)
 	pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, agent.PullSecrets...)
 	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if task.Spec.WorkerContainer == "" || c.Name == task.Spec.WorkerContainer {
+		if c := &pod.Spec.Containers[i]; worker != nil && c.Name == worker.Name {
 			wrap(c, task)
 		}
 	}
@@ -117,6 +120,9 @@ func wrap(c *corev1.Container, task *v1alpha1.LeasedTask) {
 		field(env.AgentPodName, "metadata.name"),
 		field(env.AgentPodUID, "metadata.uid"),
 		field(env.AgentNodeName, "spec.nodeName"))
+	if doubt := task.Status.Uncertain; task.Status.Holder.ProbeFor > 0 {
+		c.Env = append(c.Env, literal(env.ProbeAttempt, fmt.Sprint(doubt.Attempt)), literal(env.ProbeToken, fmt.Sprint(doubt.FencingToken)))
+	}
 }
 
 // installContainer copies the agent into the Pod. It satisfies PodSecurity "restricted" whatever the template does.

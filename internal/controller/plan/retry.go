@@ -38,7 +38,10 @@ func budgetUsed(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) str
 
 // isOver reports whether there will be no further attempt after those on record.
 func (s *Snapshot) isOver(status *v1alpha1.LeasedTaskStatus) bool {
-	last := lastOf(status.History)
+	if isInDoubt(status) { // first what happened, then what follows
+		return s.isHopeless(status)
+	}
+	last := lastAttemptOf(status.History)
 	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != ""
 }
 
@@ -50,11 +53,14 @@ func (s *Snapshot) pauseOf(status *v1alpha1.LeasedTaskStatus) waiting {
 	return backoffOf(status)
 }
 
-// backoffOf is what a task waits for between two attempts.
+// backoffOf is what a task waits for between two attempts or probes.
 func backoffOf(status *v1alpha1.LeasedTaskStatus) waiting {
 	if status.NextAttemptTime == nil { // a budget that was raised since: no pause was set
-		return waiting{v1alpha1.WaitingBackoff, fmt.Sprintf("attempt %d starts now", status.Attempt+1)}
+		return waiting{v1alpha1.WaitingBackoff, nextTerm(status) + " starts now"}
 	}
-	return waiting{v1alpha1.WaitingBackoff, fmt.Sprintf("attempt %d starts after %s",
-		status.Attempt+1, status.NextAttemptTime.UTC().Format(time.RFC3339))}
+	reason := v1alpha1.WaitingBackoff
+	if isFirstProbeDue(status) {
+		reason = v1alpha1.WaitingSettling
+	}
+	return waiting{reason, fmt.Sprintf("%s starts after %s", nextTerm(status), status.NextAttemptTime.UTC().Format(time.RFC3339))}
 }

@@ -40,9 +40,11 @@ const (
 	RuleSuspended Rule = "Suspended"
 	// RuleStartAfter: the task's time has not come.
 	RuleStartAfter Rule = "StartAfter"
-	// RuleBackoff: the pause before the next attempt is not over.
+	// RuleSettling: what an uncertain attempt asked for may still take effect; the probe waits.
+	RuleSettling Rule = "Settling"
+	// RuleBackoff: the pause before the next attempt or probe is not over.
 	RuleBackoff Rule = "Backoff"
-	// RuleGrant: begin the next attempt.
+	// RuleGrant: begin the next attempt or probe.
 	RuleGrant Rule = "Grant"
 
 	// RuleLeaseLost: the recorded term's Lease is gone or is not the one on record: a revoked term.
@@ -82,6 +84,8 @@ const (
 
 	// RuleOver: the old process is over, and there will be no other: that is put on record.
 	RuleOver Rule = "Over"
+	// RuleProbe: the old process is over, and nobody knows whether the attempt had its effect: a probe is to find out.
+	RuleProbe Rule = "Probe"
 	// RuleReassign: the old process is over; the task is available again.
 	RuleReassign Rule = "Reassign"
 )
@@ -100,15 +104,16 @@ var rules = []rule{
 
 	{RuleUnrecordedClaim, when(isClosed, unrecordedClaim)},
 	{RuleUnrecordedGrant, when(isClosed, unrecordedGrant)},
-	{RuleUnrecordedSubmission, when(isAvailable, unrecordedSubmission)},
-	{RuleUnrecordedRelease, when(isAvailable, unrecordedRelease)},
+	{RuleUnrecordedSubmission, when(isReady, unrecordedSubmission)},
+	{RuleUnrecordedRelease, when(isReady, unrecordedRelease)},
 	{RuleAwaitRelease, when(isExpired, awaitRelease)},
 	{RuleGiveUp, when(isExpired, giveUp)},
 	{RuleCancelled, when(isClosed, cancelled)},
-	{RuleSuspended, when(isAvailable, suspended)},
-	{RuleStartAfter, when(isAvailable, startingLater)},
-	{RuleBackoff, when(isAvailable, backingOff)},
-	{RuleGrant, when(isAvailable, grant)},
+	{RuleSuspended, when(isReady, suspended)},
+	{RuleStartAfter, when(isReady, startingLater)},
+	{RuleSettling, when(isReady, settling)},
+	{RuleBackoff, when(isReady, backingOff)},
+	{RuleGrant, when(isReady, grant)},
 
 	{RuleLeaseLost, when(isOpen, leaseLost)},
 	{RuleSubmitted, when(isOpen, in(fencing.Submitted, submitted))},
@@ -129,6 +134,7 @@ var rules = []rule{
 	{RuleHeld, when(isOpen, in(fencing.Claimed, held))},
 
 	{RuleOver, when(isExpired, lastAttempt)},
+	{RuleProbe, when(isExpired, probeNext)},
 	{RuleReassign, when(isExpired, reassign)},
 }
 
@@ -147,9 +153,13 @@ func in(state fencing.State, decide func(*Snapshot) (Plan, bool)) func(*Snapshot
 
 func isAvailable(s *Snapshot) bool { return s.Task.Status.Phase == v1alpha1.PhaseAvailable }
 func isExpired(s *Snapshot) bool   { return s.Task.Status.Phase == v1alpha1.PhaseExpired }
-func isClosed(s *Snapshot) bool    { return isAvailable(s) || isExpired(s) }
-func isOpen(s *Snapshot) bool {
-	return s.Task.Status.Phase == v1alpha1.PhaseClaimed || s.Task.Status.Phase == v1alpha1.PhaseRunning
+func isReady(s *Snapshot) bool     { return isAvailable(s) || isProbeDue(s) }
+func isClosed(s *Snapshot) bool    { return isReady(s) || isExpired(s) }
+func isOpen(s *Snapshot) bool      { return hasOpenTerm(&s.Task.Status) }
+
+// hasOpenTerm reports whether an attempt or a probe is under way, as far as the status knows.
+func hasOpenTerm(status *v1alpha1.LeasedTaskStatus) bool {
+	return status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning || isProbing(status)
 }
 
 func deleting(s *Snapshot) (Plan, bool) { return Plan{}, s.Task.DeletionTimestamp != nil }

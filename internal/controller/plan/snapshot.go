@@ -141,8 +141,11 @@ func (s *Snapshot) hasWorkerTerminated() bool {
 // workerTerminated is the kubelet's account of the end of the worker container; nil if there is none that can be trusted. An
 // account without container ID or end, or with reason ContainerStatusUnknown, was made up by somebody who did not see it.
 func workerTerminated(task *v1alpha1.LeasedTask, pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	worker := task.Spec.Worker()
-	if pod == nil || worker == nil {
+	if pod == nil {
+		return nil
+	}
+	worker := workerIn(task, pod)
+	if worker == nil {
 		return nil
 	}
 	for i := range pod.Status.ContainerStatuses {

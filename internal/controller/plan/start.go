@@ -145,7 +145,7 @@ func (s *Snapshot) startingCause(pod *corev1.Pod) waiting {
 		default:
 			return waiting{v1alpha1.WaitingPodRefused, s.PodRefusal.Message}
 		}
-		return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("attempt %d: Pod %s does not exist", s.Task.Status.Attempt, s.Task.Status.Holder.PodName)}
+		return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("%s: Pod %s does not exist", termOf(&s.Task.Status), s.Task.Status.Holder.PodName)}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
@@ -166,7 +166,7 @@ func (s *Snapshot) startingCause(pod *corev1.Pod) waiting {
 	if since := workerRunningSince(s.Task, pod); !since.IsZero() && s.Now.Sub(since) >= agentPatience {
 		return waiting{v1alpha1.WaitingAgentUnreachable, "the worker container runs, but its agent has not claimed the term: it may not reach the API server"}
 	}
-	return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("attempt %d: Pod %s is starting", s.Task.Status.Attempt, pod.Name)}
+	return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("%s: Pod %s is starting", termOf(&s.Task.Status), pod.Name)}
 }
 
 // pullCause is the kubelet's message without what changes from one try to the next, so that waiting costs no writes.
@@ -194,7 +194,7 @@ func workerStarted(task *v1alpha1.LeasedTask, pod *corev1.Pod) time.Time {
 }
 
 func workerRunningSince(task *v1alpha1.LeasedTask, pod *corev1.Pod) (since time.Time) {
-	worker := task.Spec.Worker()
+	worker := workerIn(task, pod)
 	for i := range pod.Status.ContainerStatuses {
 		if c := &pod.Status.ContainerStatuses[i]; worker != nil && c.Name == worker.Name && c.State.Running != nil {
 			return c.State.Running.StartedAt.Time

@@ -31,14 +31,17 @@ func (s *Snapshot) write(status *v1alpha1.LeasedTaskStatus, w waiting) Plan {
 // Granted is the status that records a grant on the Lease of the given UID, under the token that its write returned.
 func Granted(s *Snapshot, grant *mailbox.Grant, leaseUID string, token fencing.Token) *v1alpha1.LeasedTaskStatus {
 	status := s.status()
-	status.Phase = v1alpha1.PhaseClaimed
+	probeFor := nextProbeFor(status)
+	if probeFor == 0 {
+		status.Phase = v1alpha1.PhaseClaimed
+	}
 	status.Attempt = grant.Attempt
 	status.FencingToken = int64(token)
-	status.Holder = v1alpha1.Holder{PodName: grant.Holder}
+	status.Holder = v1alpha1.Holder{PodName: grant.Holder, ProbeFor: probeFor}
 	status.LeaseName = mailbox.Name(string(s.Task.UID))
 	status.LeaseUID = leaseUID
 	status.NextAttemptTime = nil
-	s.setConditions(status, waiting{v1alpha1.WaitingPodStarting, "attempt " + fmt.Sprint(grant.Attempt) + ": Pod " + grant.Holder + " is starting"})
+	s.setConditions(status, waiting{v1alpha1.WaitingPodStarting, termOf(status) + ": Pod " + grant.Holder + " is starting"})
 	return status
 }
 
@@ -91,7 +94,7 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 	} else {
 		set(v1alpha1.ConditionWaiting, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "")
 	}
-	if status.Phase == v1alpha1.PhaseRunning {
+	if isHeld(status) {
 		set(v1alpha1.ConditionLeaseHeld, metav1.ConditionTrue, v1alpha1.ReasonHeld, "Pod "+status.Holder.PodName+" holds the term")
 	} else {
 		set(v1alpha1.ConditionLeaseHeld, metav1.ConditionFalse, v1alpha1.ReasonNotHeld, "")
@@ -111,14 +114,26 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason, message string) {
 	switch status.Phase {
 	case v1alpha1.PhaseCompleted:
+		if status.Holder.ProbeFor > 0 {
+			return v1alpha1.ReasonCompleted, fmt.Sprintf("%s found its effect", termOf(status))
+		}
 		return v1alpha1.ReasonCompleted, fmt.Sprintf("attempt %d succeeded", status.Attempt)
 	case v1alpha1.PhaseDeadLettered:
-		return deadLetterCause(&s.Task.Spec.Retry, status)
+		return deadLetterCause(&s.Task.Spec, status)
 	case v1alpha1.PhaseCancelled:
+		if isInDoubt(status) {
+			return v1alpha1.ReasonCancelled, fmt.Sprintf("%s (attempt %d may have had its effect)", s.Task.Spec.Cancel.Reason, status.Uncertain.Attempt)
+		}
 		return v1alpha1.ReasonCancelled, s.Task.Spec.Cancel.Reason
-	case v1alpha1.PhaseRunning:
+	case v1alpha1.PhaseRunning, v1alpha1.PhaseProbing:
+		if !isHeld(status) {
+			break
+		}
 		if stop := s.wantedStop(); stop != nil || s.Term != nil && s.Term.Stop != nil {
-			return v1alpha1.ReasonStopping, fmt.Sprintf("attempt %d on node %s is told to stop", status.Attempt, status.Holder.NodeName)
+			return v1alpha1.ReasonStopping, fmt.Sprintf("%s on node %s is told to stop", termOf(status), status.Holder.NodeName)
+		}
+		if status.Phase == v1alpha1.PhaseProbing {
+			return v1alpha1.ReasonProbing, fmt.Sprintf("%s runs on node %s", termOf(status), status.Holder.NodeName)
 		}
 		return v1alpha1.ReasonRunning, fmt.Sprintf("attempt %d runs on node %s", status.Attempt, status.Holder.NodeName)
 	case v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired:
@@ -144,9 +159,15 @@ func (s *Snapshot) cancelRequest(status *v1alpha1.LeasedTaskStatus) (asked metav
 }
 
 // deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another.
-func deadLetterCause(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
-	last := lastOf(status.History)
+func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
+	if isInDoubt(status) {
+		return doubtCause(spec, status)
+	}
+	last := decisive(status)
 	detail := fmt.Sprintf("attempt %d: %s: %s", last.Attempt, last.Reason, last.Message)
+	if probe := lastOf(status.History); probe.ProbeFor > 0 {
+		detail += fmt.Sprintf("; probe %d found that it had no effect", probe.Attempt)
+	}
 	switch {
 	case last.Action == v1alpha1.RetryActionDeadLetter:
 		return v1alpha1.ReasonRetryRule, "a rule of spec.retry.rules ends the task; " + detail
@@ -155,7 +176,12 @@ func deadLetterCause(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus
 	case isFatal(&last):
 		return v1alpha1.ReasonCannotStart, detail
 	}
-	return v1alpha1.ReasonBudgetExceeded, budgetUsed(spec, status) + "; " + detail
+	return v1alpha1.ReasonBudgetExceeded, budgetUsed(&spec.Retry, status) + "; " + detail
+}
+
+// isHeld reports whether a worker holds the term, as far as the status knows.
+func isHeld(status *v1alpha1.LeasedTaskStatus) bool {
+	return status.Phase == v1alpha1.PhaseRunning || isProbing(status) && status.Holder.ClaimTime != nil
 }
 
 func asStatus(b bool) metav1.ConditionStatus {

@@ -24,11 +24,17 @@ func (s *Snapshot) wantedStop() *fencing.Stop {
 			stop.GraceSeconds = min(stop.GraceSeconds, grace)
 		}
 		return stop
-	case spec.IsSuspended():
+	case spec.IsSuspended() && !s.isOnlyChance():
 		stop.Reason = fencing.ReasonSuspended
 		return stop
 	}
 	return nil
+}
+
+// isOnlyChance reports whether an attempt is under way that must not be stopped for less than a cancel: what it may have done
+// already, no other attempt will be made to finish.
+func (s *Snapshot) isOnlyChance() bool {
+	return s.Task.Spec.OnLost() == v1alpha1.LostAttemptDeadLetter && isOpen(s) && s.mayHaveRun()
 }
 
 // stopGrace is what the command gets of a stop that stands on the Lease.
@@ -76,7 +82,7 @@ func orderStop(s *Snapshot) (Plan, bool) {
 	p := s.recordHeld()
 	p.Stop = stop
 	p.Events = append(p.Events, Event{Reason: "Stopping", Action: "Stop",
-		Note: fmt.Sprintf("Attempt %d is told to stop within %d s: %s", s.Task.Status.Attempt, stop.GraceSeconds, said(stop.Reason, stop))})
+		Note: fmt.Sprintf("%s is told to stop within %d s: %s", sentence(termOf(&s.Task.Status)), stop.GraceSeconds, said(stop.Reason, stop))})
 	return p, true
 }
 

@@ -90,8 +90,7 @@ func sweep(s *Snapshot, p *Plan) {
 
 // isCurrent reports whether the Pod belongs to the attempt under way.
 func isCurrent(status *v1alpha1.LeasedTaskStatus, pod *corev1.Pod) bool {
-	isUnderWay := status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning
-	return isUnderWay && status.Holder.PodName == pod.Name
+	return hasOpenTerm(status) && status.Holder.PodName == pod.Name
 }
 
 // isLater reports whether the Pod was made for a grant that this status does not know. Pods are made after their grant is on

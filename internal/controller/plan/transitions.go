@@ -22,12 +22,19 @@ var Transitions = []Transition{
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseAvailable, "the attempt was submitted as failed, disrupted or stopped; budget is left"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseExpired, "the term was revoked after its claim, or its Lease is gone; or the attempt is over, and it was the last"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, "the term was revoked: not renewed for its duration, its Pod ended without a submission, or its Lease is gone; or the attempt is over, and it was the last"},
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseProbing, "a claimed attempt has submitted something other than a success, and not that it had no effect; onLostAttempt is Reconcile"},
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseProbing, "the attempt has submitted something other than a success, and not that it had no effect; onLostAttempt is Reconcile"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseProbing, "the old process can no longer run, and nobody knows whether the attempt had its effect; probes are left"},
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseCompleted, "a probe found the effect, and its result is verified"},
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseAvailable, "a probe found that there was no effect; budget is left"},
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseExpired, "the probe's term was revoked after its claim, or its Lease is gone; or the doubt is settled, or the last probe over, and no attempt will follow"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseAvailable, "the old process can no longer run; budget is left"},
 	{v1alpha1.PhaseAvailable, v1alpha1.PhaseCancelled, "cancel is requested; nothing runs"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt was revoked unclaimed or has submitted something other than a success"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt has submitted something other than a success"},
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseCancelled, "cancel is requested, and no probe's term is open, or it has submitted something other than an answer"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseCancelled, "cancel is requested, and the old process can no longer run"},
-	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget is used up, or a rule says so; its dead letter is written"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget is used up, a rule or onLostAttempt says so, or no probe could tell; its dead letter is written"},
 }
 
 // IsLegal reports whether a status may go from one phase to another. Staying is legal.

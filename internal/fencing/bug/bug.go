@@ -28,10 +28,12 @@ const (
 	SubmissionDropped Name = "SubmissionDropped"
 	// ReleaseOnPodPhase: a Pod that is gone or Failed counts as a process that has ended.
 	ReleaseOnPodPhase Name = "ReleaseOnPodPhase"
+	// RetryUncertain: an attempt that may have had its effect is followed by another, whatever onLostAttempt says.
+	RetryUncertain Name = "RetryUncertain"
 )
 
 // All lists them.
 func All() []Name {
 	return []Name{NoHolderTest, NoNonce, WorkerClockExpiry, NoLiveRead, NoSelfFence, GrantOverHeld, GrantOverSubmission,
-		SubmissionDropped, ReleaseOnPodPhase}
+		SubmissionDropped, ReleaseOnPodPhase, RetryUncertain}
 }
