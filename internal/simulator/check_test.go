@@ -131,15 +131,15 @@ func (w *world) checkGrant(over *fencing.Term, to string) {
 
 // checkStatus is what every status write must keep.
 func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
-	entersClaimed := is.Phase == v1alpha1.PhaseClaimed && was.Phase != v1alpha1.PhaseClaimed
+	isGranted := isUnderWay(is) && (!isUnderWay(was) || is.Attempt != was.Attempt)
 	switch {
 	case !plan.IsLegal(was.Phase, is.Phase):
 		w.fail("illegal change of phase from %s to %s", was.Phase, is.Phase)
 	case was.Phase.IsFinished() && was.Phase != is.Phase:
 		w.fail("phase %s was left", was.Phase)
-	case entersClaimed && (is.FencingToken <= int64(w.tokenFloor(is)) || is.FencingToken <= was.FencingToken || is.Attempt <= was.Attempt):
+	case isGranted && (is.FencingToken <= int64(w.tokenFloor(is)) || is.FencingToken <= was.FencingToken || is.Attempt <= was.Attempt):
 		w.fail("granted attempt %d, token %d after attempt %d, token %d", is.Attempt, is.FencingToken, was.Attempt, w.ledger.highest)
-	case !entersClaimed && (is.FencingToken != was.FencingToken || is.Attempt != was.Attempt):
+	case !isGranted && (is.FencingToken != was.FencingToken || is.Attempt != was.Attempt):
 		w.fail("attempt and token changed from %d, %d to %d, %d without a grant", was.Attempt, was.FencingToken, is.Attempt, is.FencingToken)
 	case is.Phase == v1alpha1.PhaseCompleted && (is.Result == nil || w.ledger.accepted[fencing.Token(is.FencingToken)].Outcome != fencing.Succeeded):
 		w.fail("completed without a success that was accepted under token %d", is.FencingToken)
@@ -153,10 +153,10 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 		w.fail("the result changed")
 	}
 	switch {
-	case entersClaimed:
+	case isGranted:
 		w.ledger.highest = max(w.ledger.highest, fencing.Token(is.FencingToken))
 		w.checkAlone(is.Attempt)
-	case is.Phase != was.Phase && (is.Phase == v1alpha1.PhaseAvailable || is.Phase.IsFinished()):
+	case is.Phase != was.Phase && (is.Phase == v1alpha1.PhaseAvailable || is.Phase == v1alpha1.PhaseProbing || is.Phase.IsFinished()):
 		w.checkAlone(is.Attempt + 1)
 	}
 	if t := w.api.term.live(); isUnderWay(was) && !isUnderWay(is) && t != nil && t.IsOpen() && t.Holder == was.Holder.PodName {
@@ -191,7 +191,7 @@ func (w *world) checkHistory(was, is *v1alpha1.LeasedTaskStatus) {
 	seen := map[int32]bool{}
 	for i := range is.History {
 		entry := &is.History[i]
-		if entry.Outcome == v1alpha1.AttemptFailed || entry.Outcome == v1alpha1.AttemptDisrupted {
+		if entry.ProbeFor == 0 && (entry.Outcome == v1alpha1.AttemptFailed || entry.Outcome == v1alpha1.AttemptDisrupted) {
 			losses++
 		}
 		if seen[entry.Attempt] || entry.Attempt > is.Attempt || entry.Reason == "" || entry.EndTime == nil {
@@ -235,6 +235,7 @@ func (w *world) checkStart(p *process) {
 	if first := w.ledger.starters[p.token]; first != nil {
 		w.fail("two processes work under token %d: %s and %s", p.token, first.claim, p.claim)
 	}
+	w.checkCertain(p)
 	w.ledger.starters[p.token] = p
 	w.checkAlone(p.attempt)
 }
@@ -265,7 +266,8 @@ func (w *world) checkDelivery(p *process, delivery fencing.Delivery) {
 }
 
 func isUnderWay(status *v1alpha1.LeasedTaskStatus) bool {
-	return status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning
+	isProbed := status.Phase == v1alpha1.PhaseProbing && (len(status.History) == 0 || status.History[len(status.History)-1].Attempt != status.Attempt)
+	return status.Phase == v1alpha1.PhaseClaimed || status.Phase == v1alpha1.PhaseRunning || isProbed
 }
 
 // checkDelete holds when a Pod is deleted or limited: it is not the one made for the open term on record, unless that is to stop. What people made under
@@ -286,6 +288,7 @@ func (w *world) checkEnd() {
 	if w.ledger.won != 0 && (status.Phase != v1alpha1.PhaseCompleted || status.FencingToken != int64(w.ledger.won)) {
 		w.fail("a success under token %d landed, the task is %s under token %d", w.ledger.won, status.Phase, status.FencingToken)
 	}
+	w.checkKnown()
 	if status.Failures > task.Spec.Retry.MaxAttempts || status.Disruptions > *task.Spec.Retry.MaxDisruptions+1 {
 		w.fail("%d failures, %d disruptions", status.Failures, status.Disruptions)
 	}

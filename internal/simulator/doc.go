@@ -44,6 +44,9 @@
 //   - A grant goes over no open term, and erases no submission that is not on record.
 //   - An agent whose tree is dead submits until it is accepted, refused or killed; a success that was taken completes the task.
 //   - No attempt is given up for want of a claim before its time.
+//   - Outside, where tokens are compared and nothing else, the effect of a task with onLostAttempt Reconcile or DeadLetter happens once
+//     at most; no attempt of it starts while it is not known of an earlier one that it had no effect: by the word of its worker, or, with
+//     Reconcile, of a probe that came after it. What is Completed had its effect.
 //   - A task is cancelled only if that was asked for.
 //   - A task is dead-lettered after its dead letter is made, of which there is one, and one that has a dead letter does not go on.
 //   - Every task finishes, and everything that was started for it ends.
@@ -54,7 +57,8 @@
 // afterwards is accepted; under onRenewalFailure: Continue; and where a kubelet has lost its records and reports the end of another
 // process, killed without a word, in place of the first.
 //
-// A restore forgets. Processes whose claim is not in the backup may overlap with the attempts that follow, and their submissions are
+// A restore forgets: it may bring a task back to before an attempt that had its effect, and then no policy keeps it from another.
+// Processes whose claim is not in the backup may overlap with the attempts that follow, and their submissions are
 // refused: what they did is what the token is for, which is why it must rise. What was submitted after the backup is lost, and a
 // task that was completed after it is run again. A term whose claim is in the backup is kept as after any other start of the
 // operator: it gets one full D. A term that the backup has and its status does not know may be claimed by a Pod that the backup has

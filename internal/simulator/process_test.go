@@ -43,6 +43,10 @@ type process struct {
 	isRefusedResult bool
 	// isLazy: it does not know how long its attempt may take.
 	isLazy bool
+	// isProbe: it is to find out whether an attempt had its effect.
+	isProbe bool
+	// hasTried: it has had its effect, or was kept out. isFrank: if it has not, it says so.
+	hasTried, isFrank bool
 
 	stage    stage
 	wakesAt  holder.Boot
@@ -77,8 +81,9 @@ func (b *box) newProcess() *process {
 	nonce := fmt.Sprintf("%016x", b.random.Uint64())
 	p := &process{world: b.world, box: b, node: b.node, holder: b.name, token: fencing.Token(b.token), attempt: b.attempt,
 		claim: holder.ClaimOf(nonce, b.node.name, string(b.uid)), timing: fencing.TimingFor(duration),
-		stage: claiming, claimant: holder.NewClaimant(), pause: claimPause, isRefusedResult: b.oneIn(40), isLazy: b.oneIn(6)}
-	p.tree = tree{process: p, exitsAt: never, diesAt: never}
+		stage: claiming, claimant: holder.NewClaimant(), pause: claimPause, isRefusedResult: b.oneIn(40), isLazy: b.oneIn(6),
+		isProbe: b.isProbe, isFrank: b.oneIn(2)}
+	p.tree = tree{process: p, exitsAt: never, diesAt: never, effectAt: never}
 	p.wakesAt = p.boot()
 	return p
 }
@@ -315,6 +320,10 @@ func (p *process) conclude() {
 		p.word.Outcome, p.word.Reason = fencing.Succeeded, fencing.ReasonCompleted
 		p.word.Result = new(fmt.Sprintf("result of attempt %d by %s", p.attempt, p.claim.Nonce))
 	}
+	p.word.Effect = p.effectOf()
+	if a.Exit() != nil {
+		p.word.ExitCode = new(int32(a.Exit().Code))
+	}
 	p.report = string(p.reportOf(fencing.DeliveryUnknown).Encode())
 	p.note("%s wants to submit %s", p.holder, p.word.Outcome)
 	p.wakesAt = p.boot()
@@ -408,8 +417,10 @@ type tree struct {
 	isUp    bool // the command runs
 	isRest  bool // something that it started runs
 	exitsAt time.Duration
-	diesAt  time.Duration // of SIGKILL, or by the kernel's reaping it
-	exit    holder.Exit
+	// effectAt is when an attempt has its effect; never: as it ends with success, if it does.
+	effectAt time.Duration
+	diesAt   time.Duration // of SIGKILL, or by the kernel's reaping it
+	exit     holder.Exit
 	// hasResult: it writes a result, which counts if it exits 0.
 	hasResult bool
 	obeysIn   time.Duration // after SIGTERM; never: it does not
@@ -424,10 +435,15 @@ func (t *tree) start() {
 	switch {
 	case w.isSettling:
 		t.exitsAt = w.now + 2*time.Second
-	case w.oneIn(3):
+	case t.process.isProbe && w.oneIn(4):
+		t.exit = holder.Exit{Code: probeFailed}
+	case !t.process.isProbe && w.oneIn(3):
 		t.exit = holder.Exit{Code: 1}
 	case w.oneIn(4):
 		t.exitsAt = never // it hangs
+	}
+	if !t.process.isProbe && w.oneIn(2) {
+		t.effectAt = w.now + w.upTo(0, 20*time.Second)
 	}
 }
 
@@ -440,15 +456,23 @@ func (t *tree) due() time.Duration {
 	if !t.isUp {
 		return t.diesAt
 	}
-	return min(t.exitsAt, t.diesAt)
+	return min(t.exitsAt, t.diesAt, t.effectAt)
 }
 
 func (t *tree) act() {
+	if t.isUp && t.process.now >= t.effectAt && t.process.now < min(t.exitsAt, t.diesAt) {
+		if !t.process.haveEffect() {
+			t.hurry(0, 1)
+		}
+		return
+	}
 	wasUp := t.isUp
 	exit := t.exit
 	if t.process.now >= t.diesAt {
 		t.end()
 		exit = holder.Exit{Code: 137, Signal: 9}
+	} else if wasUp {
+		exit = t.process.exitOf(exit)
 	}
 	t.isUp = false
 	if wasUp {

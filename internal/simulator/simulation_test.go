@@ -41,6 +41,11 @@ var taskTemplate = &v1alpha1.LeasedTask{
 	},
 }
 
+// probeTemplate is the probe of a task that has one.
+var probeTemplate = &v1alpha1.ReconcileSpec{
+	Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "look", Image: "app", Command: []string{"/look"}}}}},
+}
+
 // maxRound is how many schedules one check of rapid's makes at most.
 const maxRound = 10_000
 

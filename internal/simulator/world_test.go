@@ -39,6 +39,7 @@ type world struct {
 	api         apiServer
 	network     network
 	weather     weather
+	outside     outside
 	controllers [2]*controller
 	boxes       []*box
 	processes   []*process
@@ -84,6 +85,15 @@ func newTask(t *rapid.T) *v1alpha1.LeasedTask {
 	}
 	if rapid.IntRange(0, 5).Draw(t, "continue") == 5 {
 		task.Spec.Lease.OnRenewalFailure = v1alpha1.RenewalFailureContinue
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "onLostAttempt") {
+	case 4:
+		task.Spec.OnLostAttempt = v1alpha1.LostAttemptDeadLetter
+	case 3, 5:
+		task.Spec.OnLostAttempt = v1alpha1.LostAttemptReconcile
+		task.Spec.Reconcile = *probeTemplate.DeepCopy()
+		task.Spec.Reconcile.MaxProbes = rapid.Int32Range(1, 4).Draw(t, "maxProbes")
+		task.Spec.Reconcile.SettleSeconds = new(rapid.Int32Range(0, 3).Draw(t, "settleSeconds"))
 	}
 	return task
 }
