@@ -108,7 +108,7 @@ type mortal struct {
 
 var errDead = errors.New("the operator is dead")
 
-func newMortal(t *testing.T, writes int) *mortal {
+func newMortal(t *testing.T, writes int, changes ...func(*v1alpha1.LeasedTask)) *mortal {
 	t.Helper()
 	s := set(t, nil)
 	m := &mortal{scene: s, clock: clocktesting.NewFakeClock(time.Now()), left: writes}
@@ -116,6 +116,9 @@ func newMortal(t *testing.T, writes int) *mortal {
 	m.task = s.start("mortal", func(task *v1alpha1.LeasedTask) {
 		task.Labels = map[string]string{handDriven: "true"}
 		task.Spec.Retry = v1alpha1.RetrySpec{MaxAttempts: 3, Backoff: v1alpha1.BackoffSpec{MaxSeconds: 1}}
+		for _, change := range changes {
+			change(task)
+		}
 	})
 	m.beBorn()
 	return m
