@@ -65,7 +65,8 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.onLostAttempt) && self.onLostAttempt == 'Reconcile') == has(self.reconcile)",message="is required with onLostAttempt Reconcile, and with no other",fieldPath=".reconcile"
 type LeasedTaskSpec struct {
 	// suspend holds the task: no attempt starts while it is true, and one that is under way is told to stop, as by cancel,
-	// its cancel file saying Suspended. The stopped attempt uses neither budget; a success that it submits first completes
+	// its cancel file saying Suspended; not with onLostAttempt DeadLetter, where a claimed attempt is left to end by itself. The
+	// stopped attempt uses neither budget; a success that it submits first completes
 	// the task. When suspend is false or unset again, the next attempt starts at once, or after what is left of the pause
 	// that an earlier attempt's end had begun, under a higher token and with all of its timeouts before it: suspended time
 	// counts for none. A task made with true has no Lease, no Pod and no attempt until then. Default false. May be changed

@@ -71,7 +71,8 @@ const (
 	RuleOverdue Rule = "Overdue"
 	// RuleStopUnheeded: the holder was told to stop, and has not submitted in the time for that.
 	RuleStopUnheeded Rule = "StopUnheeded"
-	// RuleStop: cancel or suspend is requested: the holder is told, on its Lease.
+	// RuleStop: cancel or suspend is requested: the holder is told, on its Lease. An attempt that would be the last, by onLostAttempt
+	// DeadLetter, is not suspended.
 	RuleStop Rule = "Stop"
 	// RuleStopping: the holder was told to stop; the kubelet is to tell it too. Its submission is waited for.
 	RuleStopping Rule = "Stopping"

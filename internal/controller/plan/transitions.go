@@ -32,7 +32,7 @@ var Transitions = []Transition{
 	{v1alpha1.PhaseAvailable, v1alpha1.PhaseCancelled, "cancel is requested; nothing runs"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt was revoked unclaimed or has submitted something other than a success"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt has submitted something other than a success"},
-	{v1alpha1.PhaseProbing, v1alpha1.PhaseCancelled, "cancel is requested, and no probe's term is open, or it has submitted something other than an answer"},
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseCancelled, "cancel is requested, and no probe's term is open, or it has submitted something other than that the effect happened"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseCancelled, "cancel is requested, and the old process can no longer run"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget is used up, a rule or onLostAttempt says so, or no probe could tell; its dead letter is written"},
 }
