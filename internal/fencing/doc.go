@@ -9,6 +9,7 @@
 // A term is one attempt's right to run one task: one Lease object, begun, held, spoken through and ended by
 // compare-and-swap on that single object. The task's status is only the controller's record of it. The Lease is the
 // only mailbox between controller and agent, therefore every race has one arbiter: the API server, at one object.
+// A probe, which finds out whether an attempt had its effect, is one more attempt to this package.
 //
 //	state      holder    claim     submission   who moved it here
 //	Granted    set       absent    absent       controller, Grant
