@@ -35,6 +35,9 @@ const (
 	WaitingContainerConfig   = "ContainerConfig"   // a ConfigMap, Secret or key that a container needs is missing
 	WaitingPodStarting       = "PodStarting"       // the Pod was made, its worker has not claimed yet
 	WaitingDeadLetterPending = "DeadLetterPending" // the task is over; its dead letter is not written yet, and the message says why
+	WaitingKeyBusy           = "KeyBusy"           // another task has the idempotencyKey or concurrencyKey; the message names it
+	WaitingKeyBlocked        = "KeyBlocked"        // a dead letter with onDeadLetter: BlockKey has the key; the message names it
+	WaitingKeyRefused        = "KeyRefused"        // the API server does not take the key's Lease; the message quotes it
 	WaitingAgentUnreachable  = "AgentUnreachable"  // the worker container runs, and its agent has not reached the API server
 )
 
@@ -46,6 +49,7 @@ const (
 	ReasonHeld           = "Held"
 	ReasonNotHeld        = "NotHeld"
 	ReasonCompleted      = "Completed"
+	ReasonAttached       = "Attached" // Completed with the result of another task with the same idempotencyKey
 	ReasonNotStalled     = "NotStalled"
 	ReasonBudgetExceeded = "BudgetExceeded"
 	ReasonStartTimeout   = "StartTimeout"
@@ -54,11 +58,13 @@ const (
 	ReasonLostAttempt    = "LostAttempt"    // an attempt may have had its effect, and onLostAttempt is DeadLetter
 	ReasonOutcomeUnknown = "OutcomeUnknown" // no probe could tell whether an attempt had its effect
 	ReasonProbing        = "Probing"        // a probe runs
-	ReasonStopping       = "Stopping"       // an attempt is told to stop
-	ReasonCancelled      = "Cancelled"
-	ReasonNotRequested   = "NotRequested"
-	ReasonRequested      = "Requested" // spec.cancel is set, and the task has not ended yet
-	ReasonTooLate        = "TooLate"   // the task had ended otherwise by then
+	// ReasonIdempotencyConflict: another task with the same idempotencyKey runs, or has succeeded, with another payload.
+	ReasonIdempotencyConflict = "IdempotencyConflict"
+	ReasonStopping            = "Stopping" // an attempt is told to stop
+	ReasonCancelled           = "Cancelled"
+	ReasonNotRequested        = "NotRequested"
+	ReasonRequested           = "Requested" // spec.cancel is set, and the task has not ended yet
+	ReasonTooLate             = "TooLate"   // the task had ended otherwise by then
 )
 
 // ConditionReplayed of a DeadLetter is True once a replay was made. Its other conditions are Ready, Reconciling and Stalled: a

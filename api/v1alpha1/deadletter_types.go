@@ -70,7 +70,7 @@ type DeadLetterSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
-	// reason says why the task was given up, in one word: BudgetExceeded, RetryRule, StartTimeout, CannotStart. Why its last
+	// reason says why the task was given up, in one word: BudgetExceeded, RetryRule, StartTimeout, CannotStart, IdempotencyConflict. Why its last
 	// attempt failed stands in history. Immutable.
 	// +required
 	// +kubebuilder:validation:MinLength=1

@@ -17,6 +17,8 @@ const (
 	DefaultBackoffInitialSeconds = 1
 	DefaultBackoffMaxSeconds     = 300
 	DefaultBackoffFactor         = 2
+
+	DefaultIdempotencyRetentionSeconds = 86400
 )
 
 // MaxHistory is the largest number of entries in status.history.
@@ -68,7 +70,17 @@ func workerOf(template *corev1.PodTemplateSpec, name string) *corev1.Container {
 
 // IdempotencyKey is the same for every attempt, and for every replay.
 func (t *LeasedTask) IdempotencyKey() string {
-	return cmp.Or(t.Spec.ReplayOf.IdempotencyKey, string(t.UID))
+	return cmp.Or(t.Spec.SharedIdempotencyKey(), string(t.UID))
+}
+
+// SharedIdempotencyKey is the key, if other tasks may have the same; empty: none may. A replay's is its ancestor's.
+func (s *LeasedTaskSpec) SharedIdempotencyKey() string {
+	return cmp.Or(s.ReplayOf.IdempotencyKey, s.IdempotencyKey)
+}
+
+// IdempotencyRetention is for how long a success answers later tasks with the same key, in seconds.
+func (s *LeasedTaskSpec) IdempotencyRetention() int32 {
+	return cmp.Or(s.IdempotencyRetentionSeconds, DefaultIdempotencyRetentionSeconds)
 }
 
 // Attempts is the budget of failures.

@@ -34,7 +34,7 @@ const (
 // plan.Transitions and the protocol's promises, kept by the API server whoever writes; a test compares the two.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered', 'Claimed>Probing', 'Running>Probing', 'Expired>Probing', 'Probing>Completed', 'Probing>Available', 'Probing>Expired', 'Available>Cancelled', 'Claimed>Cancelled', 'Running>Cancelled', 'Expired>Cancelled', 'Probing>Cancelled']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Available>Completed', 'Available>DeadLettered', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered', 'Claimed>Probing', 'Running>Probing', 'Expired>Probing', 'Probing>Completed', 'Probing>Available', 'Probing>Expired', 'Available>Cancelled', 'Claimed>Cancelled', 'Running>Cancelled', 'Expired>Cancelled', 'Probing>Cancelled']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
 // +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed')) || (has(self.fencingToken) && (!has(oldSelf.fencingToken) || self.fencingToken > oldSelf.fencingToken))",message="rises with every grant",reason=FieldValueForbidden,fieldPath=".fencingToken"
@@ -122,7 +122,8 @@ type LeasedTaskStatus struct {
 	DeadLetterName string `json:"deadLetterName,omitempty"`
 
 	// history has one entry for each attempt and probe that has ended, oldest first; the latest 20, one of which is the attempt
-	// that is uncertain.
+	// that is uncertain. That the task attached to another one's result, or is in conflict with it, is an entry too, the last,
+	// without Pod and token.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
@@ -235,7 +236,7 @@ type AttemptRecord struct {
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
 	// evidence says what the record rests on: Submission (the agent's own word), Pod (the kubelet's), Observation
-	// (the controller saw no renewal).
+	// (the controller saw no renewal), Key (the Lease of the task's idempotencyKey).
 	// +optional
 	Evidence Evidence `json:"evidence,omitempty"`
 
@@ -269,7 +270,7 @@ const EffectNone Effect = "None"
 
 // Evidence says what a record rests on.
 //
-// +kubebuilder:validation:Enum=Submission;Pod;Observation
+// +kubebuilder:validation:Enum=Submission;Pod;Observation;Key
 type Evidence string
 
 const (
@@ -279,6 +280,8 @@ const (
 	EvidencePod Evidence = "Pod"
 	// EvidenceObservation: the controller saw no renewal, or no Lease.
 	EvidenceObservation Evidence = "Observation"
+	// EvidenceKey: the Lease of the task's idempotencyKey.
+	EvidenceKey Evidence = "Key"
 )
 
 // LateSubmission is what a worker wanted to submit after its term had been revoked.

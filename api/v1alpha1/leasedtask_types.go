@@ -30,6 +30,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.startAfter) == has(oldSelf.spec.startAfter) && (!has(self.spec.startAfter) || self.spec.startAfter == oldSelf.spec.startAfter))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.startAfter"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.onLostAttempt) == has(oldSelf.spec.onLostAttempt) && (!has(self.spec.onLostAttempt) || self.spec.onLostAttempt == oldSelf.spec.onLostAttempt))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.onLostAttempt"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.reconcile) == has(oldSelf.spec.reconcile) && (!has(self.spec.reconcile) || self.spec.reconcile == oldSelf.spec.reconcile))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.reconcile"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.idempotencyRetentionSeconds) == has(oldSelf.spec.idempotencyRetentionSeconds) && (!has(self.spec.idempotencyRetentionSeconds) || self.spec.idempotencyRetentionSeconds == oldSelf.spec.idempotencyRetentionSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.idempotencyRetentionSeconds"
 type LeasedTask struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -63,6 +64,11 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="has(self.replayOf) == has(oldSelf.replayOf) && (!has(self.replayOf) || self.replayOf == oldSelf.replayOf)",message="immutable",reason=FieldValueForbidden,fieldPath=".replayOf"
 // +kubebuilder:validation:XValidation:rule="(has(self.onLostAttempt) && self.onLostAttempt == 'Reconcile') == has(self.reconcile)",message="is required with onLostAttempt Reconcile, and with no other",fieldPath=".reconcile"
+// +kubebuilder:validation:XValidation:rule="has(self.idempotencyKey) == has(oldSelf.idempotencyKey) && (!has(self.idempotencyKey) || self.idempotencyKey == oldSelf.idempotencyKey)",message="immutable",reason=FieldValueForbidden,fieldPath=".idempotencyKey"
+// +kubebuilder:validation:XValidation:rule="has(self.concurrencyKey) == has(oldSelf.concurrencyKey) && (!has(self.concurrencyKey) || self.concurrencyKey == oldSelf.concurrencyKey)",message="immutable",reason=FieldValueForbidden,fieldPath=".concurrencyKey"
+// +kubebuilder:validation:XValidation:rule="has(self.onDeadLetter) == has(oldSelf.onDeadLetter) && (!has(self.onDeadLetter) || self.onDeadLetter == oldSelf.onDeadLetter)",message="immutable",reason=FieldValueForbidden,fieldPath=".onDeadLetter"
+// +kubebuilder:validation:XValidation:rule="!has(self.idempotencyRetentionSeconds) || has(self.idempotencyKey)",message="needs idempotencyKey: without one no answer is kept",fieldPath=".idempotencyRetentionSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.onDeadLetter) || self.onDeadLetter != 'BlockKey' || has(self.idempotencyKey) || has(self.concurrencyKey)",message="BlockKey needs idempotencyKey or concurrencyKey: there is no key to block",fieldPath=".onDeadLetter"
 type LeasedTaskSpec struct {
 	// suspend holds the task: no attempt starts while it is true, and one that is under way is told to stop, as by cancel,
 	// its cancel file saying Suspended; not with onLostAttempt DeadLetter, where a claimed attempt is left to end by itself. The
@@ -85,6 +91,40 @@ type LeasedTaskSpec struct {
 	// no Pod. Default: now. Immutable after the first grant.
 	// +optional
 	StartAfter *metav1.Time `json:"startAfter,omitempty"`
+
+	// idempotencyKey names the work, so that it is done once, however often a task is made for it. Of the tasks in a namespace
+	// with the same key one runs; the others wait, and once it has succeeded they are Completed with its result, without a
+	// Pod (condition reason Attached). A task with another payload than the one that runs or has succeeded is dead-lettered
+	// with reason IdempotencyConflict. The result is kept for idempotencyRetentionSeconds. A key of a task that ended otherwise
+	// is free for the next; see onDeadLetter. Workers find it in $LEASEHOLD_IDEMPOTENCY_KEY. At most 253 characters. Default:
+	// the task's UID, which no other task has, so that nothing is waited for or kept. Immutable. See docs/keys.md.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+
+	// idempotencyRetentionSeconds is for how long the success of this task answers later tasks with the same idempotencyKey, in
+	// seconds from its completion, also after the task itself is gone. Default 86400, a day; at most a year. That of the task that
+	// ran counts. Needs idempotencyKey. Immutable after the first grant.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	IdempotencyRetentionSeconds int32 `json:"idempotencyRetentionSeconds,omitempty"`
+
+	// concurrencyKey names what at most one task of the namespace may work on at a time. A task takes the key before its first
+	// attempt and has it until it has finished, also between attempts and while it is suspended. The others wait, and follow about
+	// in the order of their creation. It has nothing to do with an idempotencyKey of the same text. At most 253 characters.
+	// Default: no other task is waited for. Immutable. See docs/keys.md.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ConcurrencyKey string `json:"concurrencyKey,omitempty"`
+
+	// onDeadLetter says what becomes of the task's keys if it is dead-lettered. Continue: the next task with the key runs.
+	// BlockKey: none runs until the dead letter is replayed with success, or deleted; tasks that wait say KeyBlocked, and name it.
+	// Needs idempotencyKey or concurrencyKey for BlockKey. Default Continue. Immutable.
+	// +optional
+	OnDeadLetter DeadLetterPolicy `json:"onDeadLetter,omitempty"`
 
 	// template is the Pod that runs one attempt. The worker container needs a command; the agent becomes its parent.
 	// restartPolicy must be Never or unset: retries are the task's, each with a new Pod and a new fencing token.
@@ -166,6 +206,18 @@ type LeasedTaskSpec struct {
 	// +optional
 	ReplayOf ReplayOf `json:"replayOf,omitempty,omitzero"`
 }
+
+// DeadLetterPolicy says what becomes of the keys of a dead-lettered task.
+//
+// +kubebuilder:validation:Enum=Continue;BlockKey
+type DeadLetterPolicy string
+
+const (
+	// DeadLetterContinue: the next task with the key runs.
+	DeadLetterContinue DeadLetterPolicy = "Continue"
+	// DeadLetterBlockKey: none does, while the dead letter is there and was not replayed with success.
+	DeadLetterBlockKey DeadLetterPolicy = "BlockKey"
+)
 
 // CancelSpec says why, and how soon, a task ends.
 type CancelSpec struct {

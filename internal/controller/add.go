@@ -38,5 +38,6 @@ func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
 		Random:   NewRandom(),
 	}
 	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events}
-	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr))
+	keeper := &KeyKeeper{Client: r.Client, Live: r.Live, Clock: c}
+	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keeper.setup(ctx, mgr))
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,7 +20,7 @@ import (
 )
 
 // execute carries a plan out, and says when to look again. An answer that the plan could not know, a missing epoch, a
-// refused dead letter or Pod, goes into the snapshot, and the same rules decide again, once.
+// refused dead letter, key or Pod, a key that was taken, goes into the snapshot, and the same rules decide again, once for each.
 func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan) (time.Duration, error) {
 	log.FromContext(ctx).V(3).Info("Decided", "rule", p.Rule, "live", s.Live)
 	switch {
@@ -38,6 +39,15 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 	case p.Revoke != nil:
 		if err := r.patchTerm(ctx, s.Term, "revoke", fencing.RevokePatch(s.Term, p.Revoke.Expired)); err != nil {
 			return 0, err
+		}
+	}
+	if lock := cmp.Or(p.TakeKey, p.Answer); lock != nil {
+		refusal, err := r.writeKey(ctx, s, lock)
+		if err != nil {
+			return 0, err
+		}
+		if s.KeyRefusal = refusal; refusal != "" || lock == p.TakeKey {
+			return r.execute(ctx, s, plan.Decide(s))
 		}
 	}
 	if p.DeadLetter != nil {

@@ -65,6 +65,9 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 		return nil, err
 	}
 	s.Term = term
+	if s.Keys, err = readKeys(ctx, from, task); err != nil {
+		return nil, err
+	}
 	pods := &corev1.PodList{}
 	if err := from.List(ctx, pods, client.InNamespace(task.Namespace), from.podsOf(string(task.UID))); err != nil {
 		return nil, fmt.Errorf("list Pods: %w", err)

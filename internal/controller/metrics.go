@@ -28,6 +28,8 @@ var (
 		Name: "leasehold_dead_letters_total", Help: "Dead letters made, by the reason of the task's last attempt; Other for one not on the list."}, []string{"reason"})
 	replays = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_replays_total", Help: "Replay requests answered, by outcome."}, []string{"outcome"})
+	keysEnded = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_keys_ended_total", Help: "Holds, answers and blocks of key Leases that ended, by ground."}, []string{"ground"})
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_decisions_total", Help: "Passes over a task, by the rule that decided."}, []string{"rule"})
 	verdictLag = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -36,7 +38,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays, decisions, verdictLag)
+	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays, keysEnded, decisions, verdictLag)
 }
 
 func count(c plan.Count) {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -24,7 +25,7 @@ import (
 
 // setup registers the watches. concurrency is the number of tasks worked on at the same time.
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency int) error {
-	if err := IndexPods(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := errors.Join(IndexPods(ctx, mgr.GetFieldIndexer()), indexWaiters(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	leases, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
@@ -38,6 +39,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		For(&v1alpha1.LeasedTask{}).
 		Owns(&corev1.Pod{}).
 		Owns(&coordinationv1.Lease{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: isMoreThanRenewal})).
+		Watches(&coordinationv1.Lease{}, r.wakeWaiters()).
 		WatchesRawSource(source.Func(r.wakeQueue)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)

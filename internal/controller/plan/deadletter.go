@@ -42,8 +42,11 @@ func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 }
 
 func deadLetterName(task *v1alpha1.LeasedTask) string {
-	return Name(task.Name, "-"+ShortHash(string(task.UID)))
+	return DeadLetterName(task.Name, string(task.UID))
 }
+
+// DeadLetterName is the name of the dead letter of a task, should it have one.
+func DeadLetterName(task, uid string) string { return Name(task, "-"+ShortHash(uid)) }
 
 // encode is a spec as JSON, without what was asked of the one task: a replay is neither suspended nor cancelled with it.
 func encode(spec *v1alpha1.LeasedTaskSpec) []byte {

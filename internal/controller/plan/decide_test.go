@@ -60,6 +60,7 @@ var tables = map[string]map[string]decision{
 	"stop":      stopTable,
 	"uncertain": uncertainTable,
 	"probe":     probeTable,
+	"keys":      keyTable,
 }
 
 // TestDecide runs all tables.
@@ -225,6 +226,10 @@ func brief(s *Snapshot, p *Plan) want {
 		w.Lease = "revoke expired"
 	case p.Revoke != nil:
 		w.Lease = "revoke"
+	case p.TakeKey != nil:
+		w.Lease = briefKey("take", p.TakeKey)
+	case p.Answer != nil:
+		w.Lease = briefKey("answer", p.Answer)
 	}
 	if p.DeadLetter != nil {
 		w.Dead = p.DeadLetter.Spec.Reason

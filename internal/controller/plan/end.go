@@ -41,6 +41,11 @@ const (
 	// ReasonUnspecified: whoever told of the end gave no reason.
 	ReasonUnspecified = "Unspecified"
 
+	// ReasonAttached: no attempt was made: another task with the same idempotency key and payload had completed.
+	ReasonAttached = "Attached"
+	// ReasonIdempotencyConflict: no attempt was made: the idempotency key stands for another payload. Ends the task.
+	ReasonIdempotencyConflict = "IdempotencyConflict"
+
 	// ReasonStartTimeout: no claim within timeouts.startSeconds. Ends the task.
 	ReasonStartTimeout = "StartTimeout"
 	// ReasonPodInvalid: the template makes no valid Pod. Ends the task.
@@ -59,17 +64,11 @@ func isFatal(entry *v1alpha1.AttemptRecord) bool {
 	switch entry.Reason {
 	case ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName:
 		return entry.StartTime == nil
+	case ReasonIdempotencyConflict:
+		return entry.Evidence == v1alpha1.EvidenceKey
 	default:
 		return false
 	}
-}
-
-// lastOf is the latest entry of a history; empty if there is none.
-func lastOf(history []v1alpha1.AttemptRecord) (last v1alpha1.AttemptRecord) {
-	if n := len(history); n > 0 {
-		last = history[n-1]
-	}
-	return last
 }
 
 // maxMessage bounds a message in the history.

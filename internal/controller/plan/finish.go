@@ -23,14 +23,21 @@ func (s *Snapshot) settle(status *v1alpha1.LeasedTaskStatus) Plan {
 	return s.write(status, s.pauseOf(status))
 }
 
-// finish writes a final phase.
+// finish writes a final phase. A success is on the task's key first; while the API server does not take that, the task stays
+// what it is.
 func (s *Snapshot) finish(status *v1alpha1.LeasedTaskStatus, phase v1alpha1.Phase) Plan {
+	if phase == v1alpha1.PhaseCompleted && s.KeyRefusal != "" {
+		return s.awaitKeyLease()
+	}
 	status.Phase = phase
 	status.CompletionTime = new(metav1.NewTime(s.Now))
 	status.NextAttemptTime = nil
 	p := s.write(status, waiting{})
 	p.Counts = []Count{{CountFinished, string(phase)}}
 	p.Events = []Event{s.finishedAs(status)}
+	if phase == v1alpha1.PhaseCompleted {
+		p.Answer, p.MustLook = s.answer(status), !s.isAnswered()
+	}
 	return p
 }
 
@@ -38,6 +45,9 @@ func (s *Snapshot) finishedAs(status *v1alpha1.LeasedTaskStatus) Event {
 	reason, message := s.summary(status, waiting{})
 	switch status.Phase {
 	case v1alpha1.PhaseCompleted:
+		if endedByKey(status) == ReasonAttached {
+			return Event{Reason: "Attached", Action: "Attach", Note: message}
+		}
 		return Event{Reason: "Completed", Action: "Verify", Note: fmt.Sprintf("%s under token %d", sentence(message), status.FencingToken)}
 	case v1alpha1.PhaseCancelled:
 		return Event{Reason: "Cancelled", Action: "Cancel", Note: message}

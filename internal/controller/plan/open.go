@@ -29,6 +29,9 @@ func submitted(s *Snapshot) (Plan, bool) {
 	if e.outcome != v1alpha1.AttemptSucceeded {
 		return s.endAttempt(e, released), true
 	}
+	if s.KeyRefusal != "" { // nothing is lost: the submission stands, and is counted with the record of it
+		return s.awaitKeyLease(), true
+	}
 	status := s.status()
 	s.record(status, e)
 	status.Result = sub.Result

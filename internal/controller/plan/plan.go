@@ -8,6 +8,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/bug"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 )
 
@@ -22,6 +23,10 @@ type Plan struct {
 	Stop *fencing.Stop
 	// Revoke ends the term exactly as the snapshot shows it.
 	Revoke *Revoke
+	// TakeKey is the Lease of a key as the task takes it. Its answer goes into the snapshot, and is decided on again.
+	TakeKey *key.Lock
+	// Answer is the Lease of the task's idempotency key as it bears the task's success, before the status does.
+	Answer *key.Lock
 	// DeadLetter is made before the status says DeadLettered.
 	DeadLetter *v1alpha1.DeadLetter
 	// Status is written if it differs from the task's.
@@ -40,6 +45,8 @@ type Plan struct {
 	Events []Event
 	Counts []Count
 
+	// MustLook: the decision rests on a key's Lease, which a cache may show too late, or on the payload, which it does not hold.
+	MustLook bool
 	// Requeue is when to look again if nothing happens before; 0: when something happens.
 	Requeue time.Duration
 	// Watch is when to judge the held term again unless it is renewed before; 0: no held term.
@@ -66,10 +73,10 @@ func (p *Plan) NeedsLive() bool {
 		return false
 	}
 	switch p.Rule {
-	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled:
+	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled, RuleKeyConflict, RuleAttach:
 		return true
 	default:
-		return p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
+		return p.MustLook || p.TakeKey != nil || p.Answer != nil || p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
 	}
 }
 

@@ -44,6 +44,15 @@ const (
 	RuleSettling Rule = "Settling"
 	// RuleBackoff: the pause before the next attempt or probe is not over.
 	RuleBackoff Rule = "Backoff"
+	// RuleKeyConflict: another task with the task's idempotency key runs, or has succeeded, with another payload: that there will be
+	// no attempt is put on record.
+	RuleKeyConflict Rule = "KeyConflict"
+	// RuleAttach: another task with the task's idempotency key has succeeded with the same payload: the task has, too.
+	RuleAttach Rule = "Attach"
+	// RuleAwaitKey: another task has one of the task's keys, or a dead letter blocks it.
+	RuleAwaitKey Rule = "AwaitKey"
+	// RuleTakeKey: one of the task's keys is free, and is taken.
+	RuleTakeKey Rule = "TakeKey"
 	// RuleGrant: begin the next attempt or probe.
 	RuleGrant Rule = "Grant"
 
@@ -108,12 +117,16 @@ var rules = []rule{
 	{RuleUnrecordedSubmission, when(isReady, unrecordedSubmission)},
 	{RuleUnrecordedRelease, when(isReady, unrecordedRelease)},
 	{RuleAwaitRelease, when(isExpired, awaitRelease)},
-	{RuleGiveUp, when(isExpired, giveUp)},
+	{RuleGiveUp, when(isClosed, giveUp)},
 	{RuleCancelled, when(isClosed, cancelled)},
 	{RuleSuspended, when(isReady, suspended)},
 	{RuleStartAfter, when(isReady, startingLater)},
 	{RuleSettling, when(isReady, settling)},
 	{RuleBackoff, when(isReady, backingOff)},
+	{RuleKeyConflict, when(isAvailable, keyConflict)},
+	{RuleAttach, when(isAvailable, attach)},
+	{RuleAwaitKey, when(isAvailable, awaitKey)},
+	{RuleTakeKey, when(isAvailable, takeKey)},
 	{RuleGrant, when(isReady, grant)},
 
 	{RuleLeaseLost, when(isOpen, leaseLost)},

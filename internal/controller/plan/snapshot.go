@@ -31,12 +31,16 @@ type Snapshot struct {
 	NodeLost string
 	// Revision is the API server's latest revision as the read of the Pods was answered. Used by a live decision only.
 	Revision string
-	// Live is true if task, term and Pods were read from the API server for this decision.
+	// Keys are the task's keys, in the order in which they are taken.
+	Keys []Key
+	// Live is true if task, term, keys and Pods were read from the API server for this decision.
 	Live bool
 
 	// GrantProblem and PodRefusal are answers to a plan that was tried in this pass. The rules that made that plan look at them.
 	GrantProblem *GrantProblem
 	PodRefusal   *PodRefusal
+	// KeyRefusal is another such answer: why the Lease of a key cannot be written; empty: it was not refused in this pass.
+	KeyRefusal string
 	// DeadLetterRefusal is another such answer: why the dead letter cannot be written; empty: it was not refused in this pass.
 	DeadLetterRefusal string
 

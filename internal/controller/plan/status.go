@@ -117,6 +117,9 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 		if status.Holder.ProbeFor > 0 {
 			return v1alpha1.ReasonCompleted, fmt.Sprintf("%s found its effect", termOf(status))
 		}
+		if endedByKey(status) == ReasonAttached {
+			return v1alpha1.ReasonAttached, lastOf(status.History).Message
+		}
 		return v1alpha1.ReasonCompleted, fmt.Sprintf("attempt %d succeeded", status.Attempt)
 	case v1alpha1.PhaseDeadLettered:
 		return deadLetterCause(&s.Task.Spec, status)
@@ -171,6 +174,8 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 	switch {
 	case last.Action == v1alpha1.RetryActionDeadLetter:
 		return v1alpha1.ReasonRetryRule, "a rule of spec.retry.rules ends the task; " + detail
+	case endedByKey(status) == ReasonIdempotencyConflict:
+		return v1alpha1.ReasonIdempotencyConflict, last.Message
 	case isFatal(&last) && last.Reason == ReasonStartTimeout:
 		return v1alpha1.ReasonStartTimeout, detail
 	case isFatal(&last):
@@ -182,6 +187,14 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 // isHeld reports whether a worker holds the term, as far as the status knows.
 func isHeld(status *v1alpha1.LeasedTaskStatus) bool {
 	return status.Phase == v1alpha1.PhaseRunning || isProbing(status) && status.Holder.ClaimTime != nil
+}
+
+// lastOf is the latest entry of a history; empty if there is none.
+func lastOf(history []v1alpha1.AttemptRecord) (last v1alpha1.AttemptRecord) {
+	if n := len(history); n > 0 {
+		last = history[n-1]
+	}
+	return last
 }
 
 func asStatus(b bool) metav1.ConditionStatus {

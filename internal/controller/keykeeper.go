@@ -1,0 +1,193 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+)
+
+// KeyKeeper ends what has no ground left on key Leases: see package key. Tasks take keys; nothing else lets go of them.
+type KeyKeeper struct {
+	// Client reads from the cache and writes. Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	Clock  clock.PassiveClock
+
+	gone goneHolders
+}
+
+// Reconcile is one pass: get, plan, execute.
+func (k *KeyKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	lock, err := k.read(ctx, k.Client, req.NamespacedName)
+	if err != nil || lock == nil {
+		return ctrl.Result{}, err
+	}
+	if isAtWork, err := k.isAtWork(ctx, req.Namespace, lock); err != nil || isAtWork {
+		return ctrl.Result{}, err
+	}
+	if lock, err = k.read(ctx, k.Live, req.NamespacedName); err != nil || lock == nil {
+		return ctrl.Result{}, err
+	}
+	seen, term, err := k.look(ctx, req.NamespacedName, lock)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	keeping := key.Keep(lock, seen, k.Clock.Now())
+	err = k.execute(ctx, req.NamespacedName, lock, seen, term, keeping)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // somebody else's write came first
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case err != nil:
+		return ctrl.Result{}, ignoreGone(err)
+	case keeping.Action == key.EndTerm:
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	}
+	return ctrl.Result{RequeueAfter: keeping.After}, nil
+}
+
+// read reads a lock; nil: there is none. Then it is also forgotten.
+func (k *KeyKeeper) read(ctx context.Context, from client.Reader, name types.NamespacedName) (*key.Lock, error) {
+	lease := &coordinationv1.Lease{}
+	if err := from.Get(ctx, name, lease); err != nil {
+		if apierrors.IsNotFound(err) {
+			k.gone.forget(name)
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get Lease of a key: %w", err)
+	}
+	return key.Read(lease), nil
+}
+
+// isAtWork reports whether the cache knows that the holder is at work. That is the rule, and costs no live read: what ends it is
+// an event.
+func (k *KeyKeeper) isAtWork(ctx context.Context, namespace string, lock *key.Lock) (bool, error) {
+	if lock.Holder == "" || lock.Answer != nil {
+		return false, nil
+	}
+	state, err := taskState(ctx, k.Client, namespace, lock)
+	return state == key.TaskUnfinished, err
+}
+
+// taskState says what became of the task that a lock names.
+func taskState(ctx context.Context, from client.Reader, namespace string, lock *key.Lock) (key.TaskState, error) {
+	task := &v1alpha1.LeasedTask{}
+	err := from.Get(ctx, types.NamespacedName{Namespace: namespace, Name: lock.HolderName}, task)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(task.UID) != lock.HolderUID:
+		return key.TaskGone, nil
+	case err != nil:
+		return "", fmt.Errorf("get holder of a key: %w", err)
+	case task.Status.Phase == v1alpha1.PhaseCompleted:
+		return key.TaskCompleted, nil
+	case task.Status.Phase.IsFinished():
+		return key.TaskEnded, nil
+	}
+	return key.TaskUnfinished, nil
+}
+
+// look takes the rest of a snapshot, from the API server: the holder, its term if it is gone, and the dead letters that would
+// block the key.
+func (k *KeyKeeper) look(ctx context.Context, name types.NamespacedName, lock *key.Lock) (*key.Seen, *coordinationv1.Lease, error) {
+	seen := &key.Seen{}
+	if lock.Answer != nil {
+		return seen, nil, nil
+	}
+	for _, letter := range lock.Letters(plan.DeadLetterName(lock.HolderName, lock.HolderUID)) {
+		err := k.Live.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: letter}, &v1alpha1.DeadLetter{})
+		switch {
+		case err == nil:
+			seen.Letters = append(seen.Letters, letter)
+		case !apierrors.IsNotFound(err):
+			return nil, nil, fmt.Errorf("get DeadLetter: %w", err)
+		}
+	}
+	if lock.Holder == "" {
+		return seen, nil, nil
+	}
+	var err error
+	if seen.Task, err = taskState(ctx, k.Live, name.Namespace, lock); err != nil || seen.Task != key.TaskGone {
+		k.gone.forget(name)
+		return seen, nil, err
+	}
+	term := &coordinationv1.Lease{}
+	err = k.Live.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: mailbox.Name(lock.HolderUID)}, term)
+	if seen.HasTerm = err == nil; client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("get term of a holder that is gone: %w", err)
+	}
+	mark := fmt.Sprint(lock.UID, " ", lock.ResourceVersion, " ", seen.HasTerm, " ", term.UID, " ", term.ResourceVersion)
+	seen.Since = k.gone.since(name, mark, k.Clock.Now())
+	return seen, term, nil
+}
+
+// execute carries a decision out, on what it was made on.
+func (k *KeyKeeper) execute(ctx context.Context, name types.NamespacedName, lock *key.Lock, seen *key.Seen, term *coordinationv1.Lease, keeping key.Keeping) error {
+	var err error
+	switch keeping.Action {
+	case key.Leave:
+		return nil
+	case key.Delete:
+		lease := &coordinationv1.Lease{}
+		lease.Namespace, lease.Name, lease.UID, lease.ResourceVersion = name.Namespace, name.Name, types.UID(lock.UID), lock.ResourceVersion
+		err = k.deleteLease(ctx, lease)
+	case key.BlockIt:
+		err = k.Client.Update(ctx, key.Block(lock, seen.Letters).Lease(name.Namespace))
+	case key.EndTerm:
+		return k.deleteLease(ctx, term)
+	}
+	if err != nil {
+		return err // conflict and not-found are outcomes
+	}
+	k.gone.forget(name)
+	keysEnded.WithLabelValues(string(keeping.Ground)).Inc()
+	log.FromContext(ctx).V(3).Info("Ended the hold of a key", "action", keeping.Action, "ground", keeping.Ground, "holder", lock.HolderName)
+	return nil
+}
+
+func (k *KeyKeeper) deleteLease(ctx context.Context, lease *coordinationv1.Lease) error {
+	return k.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+}
+
+// goneHolders remembers since when a holder that is gone, and what is left of it, was seen as it is. One whose key comes to an end
+// is forgotten.
+type goneHolders struct {
+	mu   sync.Mutex
+	seen map[types.NamespacedName]goneHolder
+}
+
+type goneHolder struct {
+	mark string
+	at   time.Time
+}
+
+func (g *goneHolders) since(name types.NamespacedName, mark string, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if was, ok := g.seen[name]; ok && was.mark == mark {
+		return was.at
+	}
+	if g.seen == nil {
+		g.seen = map[types.NamespacedName]goneHolder{}
+	}
+	g.seen[name] = goneHolder{mark, now}
+	return now
+}
+
+func (g *goneHolders) forget(name types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.seen, name)
+}

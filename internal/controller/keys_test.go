@@ -1,0 +1,185 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
+)
+
+// keyLease is the Lease of the concurrency key db, held by the task uid-0.
+func keyLease(edits ...func(*key.Lock)) *coordinationv1.Lease {
+	lock := key.Take(nil, key.Concurrency, "db", &key.Claimant{UID: "uid-0", Name: "task-0", Duration: 10 * time.Second}, start)
+	for _, edit := range edits {
+		edit(lock)
+	}
+	return lock.Lease("default")
+}
+
+// serialTask is a task with that key.
+func serialTask(n int, edits ...func(*v1alpha1.LeasedTask)) *v1alpha1.LeasedTask {
+	task := &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("task-%d", n), UID: types.UID(fmt.Sprintf("uid-%d", n)),
+		CreationTimestamp: metav1.NewTime(start.Add(-time.Duration(n) * time.Minute))}}
+	task.Spec.ConcurrencyKey, task.Status.Phase = "db", v1alpha1.PhaseAvailable
+	for _, edit := range edits {
+		edit(task)
+	}
+	return task
+}
+
+func ended(phase v1alpha1.Phase) func(*v1alpha1.LeasedTask) {
+	return func(task *v1alpha1.LeasedTask) { task.Status.Phase = phase }
+}
+
+func clientWith(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, corev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&v1alpha1.LeasedTask{}, tasksByKey, keysWanted).WithIndex(&coordinationv1.Lease{}, keysByLetter, lettersOf).Build()
+}
+
+// TestWhoIsWoken: a free key wakes the eight that have waited longest and can take it, an answer and a block all, a new
+// holder nobody.
+func TestWhoIsWoken(t *testing.T) {
+	objects := []client.Object{
+		serialTask(0, ended(v1alpha1.PhaseCompleted)),
+		serialTask(20, func(task *v1alpha1.LeasedTask) { task.Spec.Suspend = new(true) }), // older than all that wait
+		serialTask(21, func(task *v1alpha1.LeasedTask) { task.Spec.ConcurrencyKey = "other" }),
+		serialTask(22, func(task *v1alpha1.LeasedTask) { task.Namespace = "elsewhere" }),
+	}
+	var all []string
+	for n := 10; n > 0; n-- {
+		objects = append(objects, serialTask(n))
+		all = append(all, fmt.Sprintf("task-%d", n))
+	}
+	r := &Reconciler{Client: clientWith(t, objects...), Clock: clocktesting.NewFakeClock(start)}
+	update := func(after *coordinationv1.Lease) func(*queue) {
+		return func(q *queue) {
+			r.wakeWaiters().Update(t.Context(), event.UpdateEvent{ObjectOld: keyLease(), ObjectNew: after}, q)
+		}
+	}
+	gone := func(lease client.Object) func(*queue) {
+		return func(q *queue) { r.wakeWaiters().Delete(t.Context(), event.DeleteEvent{Object: lease}, q) }
+	}
+	unlabelled := keyLease()
+	delete(unlabelled.Labels, key.Label)
+	spoilt := keyLease()
+	spoilt.Annotations[key.ValueAnnotation] = "spoilt"
+	tests := map[string]struct {
+		happens func(*queue)
+		want    []string
+	}{
+		"freed":                   {gone(keyLease()), all[:wokenAtOnce]},
+		"blocked":                 {update(keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl"} })), all},
+		"taken by another":        {update(keyLease(func(l *key.Lock) { l.Holder = "uid-9" })), nil},
+		"spoilt":                  {update(spoilt), all[:wokenAtOnce]},
+		"a term Lease is deleted": {gone(claimedLease()), nil},
+		"a term Lease is renewed": {update(claimedLease(renewed)), nil},
+		"its label was removed":   {update(unlabelled), nil}, // the cache says that as a deletion
+		"made":                    {func(q *queue) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: keyLease()}, q) }, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := &queue{}
+			test.happens(q)
+			if diff := cmp.Diff(test.want, q.names); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// queue notes what is added to it.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	names []string
+}
+
+func (q *queue) Add(r reconcile.Request) { q.names = append(q.names, r.Name) }
+
+func TestWhatTheKeeperIsToldOf(t *testing.T) {
+	was, task := serialTask(0), serialTask(0, ended(v1alpha1.PhaseCancelled))
+	anew := serialTask(0, func(task *v1alpha1.LeasedTask) { task.UID = "uid-9" })
+	for name, test := range map[string]struct{ got, want bool }{
+		"a task that ends":         {endsOfTasks.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: task}), true},
+		"a task that goes on":      {endsOfTasks.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: was}), false},
+		"a task that has ended":    {endsOfTasks.Update(event.UpdateEvent{ObjectOld: task, ObjectNew: task}), false},
+		"a task made anew":         {endsOfTasks.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: anew}), true},
+		"a new task":               {endsOfTasks.Create(event.CreateEvent{Object: was}), false},
+		"a task that is gone":      {endsOfTasks.Delete(event.DeleteEvent{Object: was}), true},
+		"a dead letter":            {ends.Create(event.CreateEvent{Object: &v1alpha1.DeadLetter{}}), false},
+		"one that changes":         {ends.Update(event.UpdateEvent{ObjectNew: &v1alpha1.DeadLetter{}}), false},
+		"one that is gone":         {ends.Delete(event.DeleteEvent{Object: &v1alpha1.DeadLetter{}}), true},
+		"a key Lease":              {isKeyLease(keyLease()), true},
+		"a term Lease":             {isKeyLease(claimedLease()), false},
+		"something else as a task": {endsOfTasks.Update(event.UpdateEvent{ObjectOld: &corev1.Pod{}, ObjectNew: &corev1.Pod{}}), false},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %t, want %t", name, test.got, test.want)
+		}
+	}
+	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "default", Name: key.Name(key.Concurrency, "db")}}}
+	if diff := cmp.Diff(want, keysOfTask(t.Context(), task)); diff != "" {
+		t.Errorf("keys of a task (-want +got):\n%s", diff)
+	}
+	blocked := keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl-2", "dl-1"} })
+	k := &KeyKeeper{Client: clientWith(t, blocked)}
+	letter := &v1alpha1.DeadLetter{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "dl-1"}}
+	if diff := cmp.Diff(want, k.keysOfLetter(t.Context(), letter)); diff != "" {
+		t.Errorf("keys of a dead letter (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheKeeperTellsTasksOfOneNameApart, waits its time, and forgets what it has seen.
+func TestTheKeeperTellsTasksOfOneNameApart(t *testing.T) {
+	c := clientWith(t, keyLease(), serialTask(0, func(task *v1alpha1.LeasedTask) { task.UID = "uid-9" })) // made anew, and at work
+	clock := clocktesting.NewFakeClock(start)
+	k := &KeyKeeper{Client: c, Live: c, Clock: clock}
+	name := types.NamespacedName{Namespace: "default", Name: key.Name(key.Concurrency, "db")}
+	pass := func() ctrl.Result {
+		t.Helper()
+		result, err := k.Reconcile(t.Context(), ctrl.Request{NamespacedName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if r := pass(); r.RequeueAfter != 10*time.Second {
+		t.Errorf("look again in %s", r.RequeueAfter)
+	}
+	clock.Step(9 * time.Second)
+	if r := pass(); r.RequeueAfter != time.Second {
+		t.Errorf("look again in %s", r.RequeueAfter)
+	}
+	clock.Step(time.Second)
+	pass()
+	if err := c.Get(context.Background(), name, &coordinationv1.Lease{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the key is still held: %v", err)
+	}
+	pass()
+	if len(k.gone.seen) > 0 {
+		t.Errorf("it remembers %v", k.gone.seen)
+	}
+}

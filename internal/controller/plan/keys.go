@@ -1,0 +1,126 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
+)
+
+// Key is one of the task's keys, and its Lease as it was seen.
+type Key struct {
+	Kind  key.Kind
+	Value string
+	// Lock is what the Lease says; nil: there is none.
+	Lock *key.Lock
+}
+
+// KeysOf are the keys that other tasks may have too, in the order in which they are taken: the same for all tasks, so that no two
+// wait for each other.
+func KeysOf(task *v1alpha1.LeasedTask) (keys []Key) {
+	if value := task.Spec.SharedIdempotencyKey(); value != "" {
+		keys = append(keys, Key{Kind: key.Idempotency, Value: value})
+	}
+	if value := task.Spec.ConcurrencyKey; value != "" {
+		keys = append(keys, Key{Kind: key.Concurrency, Value: value})
+	}
+	return keys
+}
+
+// IsReadyForKeys reports whether the task would take its keys now, if they were free.
+func IsReadyForKeys(task *v1alpha1.LeasedTask, now time.Time) bool {
+	spec := &task.Spec
+	return task.Status.Phase == v1alpha1.PhaseAvailable && task.DeletionTimestamp == nil && !spec.IsSuspended() && !spec.IsCancelled() &&
+		(spec.StartAfter == nil || !now.Before(spec.StartAfter.Time))
+}
+
+// PayloadHash is what tells two payloads apart: a hash of the payload's exact bytes, and of the reference to one if the task has
+// that instead. What a reference points to is not in it: it may change, and the task would be another one.
+func PayloadHash(spec *v1alpha1.LeasedTaskSpec) string {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("a spec that was decoded from JSON cannot fail to encode: %v", err)) // programming error
+	}
+	return hashOfPayload(raw)
+}
+
+func hashOfPayload(spec []byte) string {
+	input := struct {
+		Payload     string          `json:"payload"`
+		PayloadFrom json.RawMessage `json:"payloadFrom,omitempty"`
+	}{}
+	if err := json.Unmarshal(spec, &input); err != nil {
+		panic(fmt.Sprintf("a spec that was just encoded cannot fail to decode: %v", err)) // programming error
+	}
+	sum := sha256.New()
+	sum.Write(input.PayloadFrom) // in the order of the fields of its type
+	sum.Write([]byte{0})         // which is not in JSON
+	sum.Write([]byte(input.Payload))
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// claimant is the task as its keys' Leases name it. A cache holds no payload.
+func (s *Snapshot) claimant() *key.Claimant {
+	spec := &s.Task.Spec
+	c := &key.Claimant{
+		UID:            string(s.Task.UID),
+		Name:           s.Task.Name,
+		Replays:        spec.ReplayOf.DeadLetterName,
+		Duration:       spec.LeaseDuration(),
+		BlocksWhenDead: spec.OnDeadLetter == v1alpha1.DeadLetterBlockKey,
+	}
+	if s.Live && len(s.Keys) > 0 {
+		c.Hash = PayloadHash(spec)
+	}
+	return c
+}
+
+// nextKey is the first key that the task does not have yet, and what stands in the way; nil: it has them all.
+func (s *Snapshot) nextKey() (*Key, key.Verdict) {
+	me := s.claimant()
+	for i := range s.Keys {
+		if verdict := key.Judge(s.Keys[i].Lock, me, s.Now); verdict != key.Mine {
+			return &s.Keys[i], verdict
+		}
+	}
+	return nil, key.Mine
+}
+
+// answer is the Lease of the task's idempotency key as it is to stand before the given status says Completed; nil: there is
+// nothing to record, or no more, or another task has the key: somebody deleted its Lease while this one ran. A task that
+// has succeeded is Completed all the same.
+func (s *Snapshot) answer(status *v1alpha1.LeasedTaskStatus) *key.Lock {
+	k := s.idempotencyKey()
+	if k == nil {
+		return nil
+	}
+	me := s.claimant()
+	switch key.Judge(k.Lock, me, s.Now) {
+	case key.Finished, key.Conflict, key.Busy, key.Blocked:
+		return nil
+	case key.Mine, key.Free, key.Expired, key.Inherited:
+	}
+	return key.Record(k.Lock, k.Value, me, &key.Answer{
+		Task: me.Name, TaskUID: me.UID, Hash: me.Hash, Result: status.Result,
+		Time: *status.CompletionTime, RetentionSeconds: s.Task.Spec.IdempotencyRetention(),
+	})
+}
+
+// isAnswered reports whether the task's own success is on the Lease of its key already.
+func (s *Snapshot) isAnswered() bool {
+	k := s.idempotencyKey()
+	return k == nil || k.Lock != nil && k.Lock.Answer != nil && k.Lock.Answer.TaskUID == string(s.Task.UID)
+}
+
+func (s *Snapshot) idempotencyKey() *Key {
+	for i := range s.Keys {
+		if s.Keys[i].Kind == key.Idempotency {
+			return &s.Keys[i]
+		}
+	}
+	return nil
+}
