@@ -6,14 +6,14 @@ const (
 	ConditionFinished = "Finished"
 	// ConditionSucceeded is True or False once finished, Unknown before.
 	ConditionSucceeded = "Succeeded"
-	// ConditionWaiting is True while nothing runs and nothing is wrong with that; its reason says for what.
+	// ConditionWaiting is True while nothing runs yet; its reason says what the task waits for.
 	ConditionWaiting = "Waiting"
 	// ConditionLeaseHeld is True while a worker holds the term.
 	ConditionLeaseHeld = "LeaseHeld"
 	// ConditionCancelRequested is True once spec.cancel is set; its reason says what became of that.
 	ConditionCancelRequested = "CancelRequested"
 	// ConditionReady, ConditionReconciling and ConditionStalled are kstatus: Completed and Cancelled are Ready, DeadLettered is
-	// Stalled.
+	// Stalled, and so is a task that waits for its spec to be repaired.
 	ConditionReady       = "Ready"
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
@@ -22,6 +22,7 @@ const (
 // Reasons of ConditionWaiting while it is True. The list is closed.
 const (
 	WaitingSuspended         = "Suspended"         // spec.suspend is true
+	WaitingSpecInvalid       = "SpecInvalid"       // the spec asks for what cannot be done; the message says what to repair. Also Stalled
 	WaitingStartAfter        = "StartAfter"        // until spec.startAfter
 	WaitingBackoff           = "Backoff"           // until status.nextAttemptTime
 	WaitingSettling          = "Settling"          // until status.nextAttemptTime, by reconcile.settleSeconds; a probe follows
@@ -32,7 +33,8 @@ const (
 	WaitingQuotaExceeded     = "QuotaExceeded"     // a ResourceQuota has no room for the Pod
 	WaitingUnschedulable     = "Unschedulable"     // the scheduler finds no node
 	WaitingImagePull         = "ImagePull"         // an image is not there yet
-	WaitingContainerConfig   = "ContainerConfig"   // a ConfigMap, Secret or key that a container needs is missing
+	WaitingContainerConfig   = "ContainerConfig"   // a ConfigMap, Secret or key that a container's environment needs is missing
+	WaitingVolumeMount       = "VolumeMount"       // a volume cannot be mounted: the ConfigMap or Secret of spec.payloadFrom, say; the message quotes the kubelet
 	WaitingPodStarting       = "PodStarting"       // the Pod was made, its worker has not claimed yet
 	WaitingDeadLetterPending = "DeadLetterPending" // the task is over; its dead letter is not written yet, and the message says why
 	WaitingKeyBusy           = "KeyBusy"           // another task has the idempotencyKey or concurrencyKey; the message names it

@@ -159,7 +159,8 @@ type ReplaySpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Request int64 `json:"request,omitempty"`
 
-	// payload replaces the task's payload, at most 65536 bytes. Default: the old one. Who sets it needs the right to create
+	// payload replaces the task's payload, or its payloadFrom, at most 65536 bytes. Default: the old one; what payloadFrom names is
+	// read anew. Who sets it needs the right to create
 	// LeasedTasks, too.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536

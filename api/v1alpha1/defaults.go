@@ -55,6 +55,9 @@ func (s *LeasedTaskSpec) IsCancelled() bool { return s.Cancel != CancelSpec{} }
 // IsSuspended reports whether no attempt may run.
 func (s *LeasedTaskSpec) IsSuspended() bool { return s.Suspend != nil && *s.Suspend }
 
+// HasPayloadSource reports whether the payload is kept in a ConfigMap or a Secret.
+func (s *LeasedTaskSpec) HasPayloadSource() bool { return s.PayloadFrom != PayloadSource{} }
+
 // workerOf is the container of a template that does the work, the one of the given name if there is one; nil if there is none.
 func workerOf(template *corev1.PodTemplateSpec, name string) *corev1.Container {
 	if template == nil { // the API server does not let that through

@@ -22,6 +22,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || self.spec.template == oldSelf.spec.template",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.template"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.workerContainer) == has(oldSelf.spec.workerContainer) && (!has(self.spec.workerContainer) || self.spec.workerContainer == oldSelf.spec.workerContainer))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.workerContainer"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.payload) == has(oldSelf.spec.payload) && (!has(self.spec.payload) || self.spec.payload == oldSelf.spec.payload))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.payload"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.payloadFrom) == has(oldSelf.spec.payloadFrom) && (!has(self.spec.payloadFrom) || self.spec.payloadFrom == oldSelf.spec.payloadFrom))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.payloadFrom"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.verify) == has(oldSelf.spec.verify) && (!has(self.spec.verify) || self.spec.verify == oldSelf.spec.verify))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.verify"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.lease) == has(oldSelf.spec.lease) && (!has(self.spec.lease) || self.spec.lease == oldSelf.spec.lease))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.lease"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.timeouts) == has(oldSelf.spec.timeouts) && (!has(self.spec.timeouts) || self.spec.timeouts == oldSelf.spec.timeouts))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.timeouts"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.retry) == has(oldSelf.spec.retry) && (!has(self.spec.retry) || self.spec.retry == oldSelf.spec.retry))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.retry"
@@ -57,6 +59,7 @@ type LeasedTaskList struct {
 // grant.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
+// +kubebuilder:validation:XValidation:rule="!has(self.payload) || !has(self.payloadFrom)",message="excludes spec.payload: set one of the two",fieldPath=".payloadFrom"
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) > 0",message="needs at least one container",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || has(self.workerContainer) || size(self.template.spec.containers) == 1",message="is required when the template has more than one container: it names the one that does the work",fieldPath=".workerContainer"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.workerContainer) || self.template.spec.containers.exists(c, c.name == self.workerContainer)",message="names no container of the template",fieldPath=".workerContainer"
@@ -153,10 +156,27 @@ type LeasedTaskSpec struct {
 
 	// payload is the input of the task, usually JSON, at most 65536 bytes. The worker finds it, byte for byte, in the file
 	// $LEASEHOLD_PAYLOAD_FILE. Default: an empty file. It is visible to whoever may read Pods or tasks in the
-	// namespace: put no secrets here. Immutable after the first grant.
+	// namespace: put no secrets here, but see payloadFrom. Immutable after the first grant.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Payload *string `json:"payload,omitempty"`
+
+	// payloadFrom names a key of a ConfigMap or a Secret that holds the payload, of any bytes. The kubelet puts it into the same
+	// file, byte for byte, when an attempt's Pod starts: each attempt sees what the key holds then. While it is missing the
+	// task waits to start, and says so, at most timeouts.startSeconds. Whoever may create tasks may so read every Secret of the
+	// namespace, as whoever may create Pods. Default: none. Excludes payload. Immutable after the first grant.
+	// +optional
+	PayloadFrom PayloadSource `json:"payloadFrom,omitempty,omitzero"`
+
+	// verify are conditions on the result, at most 10. An attempt that ends with exit code 0 succeeds if all of them hold; they are
+	// asked in order. The first that does not hold, or cannot be evaluated, makes the attempt a failure with reason
+	// VerificationFailed, and its result is not kept. A task with an expression that does not compile waits, with reason SpecInvalid,
+	// until it is repaired. Default: none; exit code 0 is enough. Immutable after the first grant.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	Verify []ResultCheck `json:"verify,omitempty"`
 
 	// lease says how a holder proves that it is alive. Immutable after the first grant; a holder is judged by what
 	// stands on its own Lease.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/holder"
@@ -69,20 +70,33 @@ func (e ending) unfinished() string {
 }
 
 func (e ending) succeeded() fencing.Submission {
+	if e.encodedSize() > fencing.MaxSubmissionBytes {
+		return e.tooLarge()
+	}
+	return e.success()
+}
+
+func (e ending) success() fencing.Submission {
 	s := e.with(fencing.Succeeded, fencing.ReasonCompleted, e.Note)
 	if e.Result.Written {
 		s.Result = &e.Result.Content
 	}
-	if encoded, err := s.Encode(); err != nil || len(encoded) > fencing.MaxSubmissionBytes {
-		return e.tooLarge()
-	}
 	return s
+}
+
+// encodedSize is the size of the success as it would be submitted.
+func (e ending) encodedSize() int {
+	encoded, err := e.success().Encode()
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(encoded)
 }
 
 // tooLarge is what is submitted instead of a success whose result does not fit, in the agent's own judgement or the API
 // server's.
 func (e ending) tooLarge() fencing.Submission {
-	return e.with(fencing.Failed, fencing.ReasonResultTooLarge, fencing.ResultTooLarge(len(e.Result.Content)))
+	return e.with(fencing.Failed, fencing.ReasonResultTooLarge, fencing.ResultTooLarge(len(e.Result.Content), e.encodedSize()))
 }
 
 func (e ending) with(outcome fencing.Outcome, reason, message string) fencing.Submission {

@@ -44,7 +44,7 @@ func readResult(path string) result {
 		return invalid("the result file cannot be read: %v", err)
 	case len(content) > fencing.MaxResultBytes:
 		size := max(int(info.Size()), len(content))
-		return result{Written: true, Reason: fencing.ReasonResultTooLarge, Message: fencing.ResultTooLarge(size)}
+		return result{Written: true, Reason: fencing.ReasonResultTooLarge, Message: fencing.ResultTooLarge(size, 0)}
 	case !utf8.Valid(content):
 		return invalid("the result is not UTF-8 text")
 	}

@@ -80,6 +80,9 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	s.Since = r.Observer.See(task, term, s.Now)
 	s.ClaimedSince = r.Observer.ClaimedSince(task, s.Now)
 	s.StoppedSince = r.Observer.StoppedSince(task, s.Now)
+	if s.IsMounting() {
+		s.MountTrouble = r.mountTrouble(ctx, task.Namespace, s.HolderPodUID())
+	}
 	return s, nil
 }
 

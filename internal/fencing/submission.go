@@ -128,15 +128,19 @@ func (s Submission) Verify(want Token) Submission {
 			Message: fmt.Sprintf("the submission names token %d, the term has %d", s.Token, want)}
 	case s.Outcome == Succeeded && s.Result != nil && len(*s.Result) > MaxResultBytes:
 		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonResultTooLarge, ExitCode: s.ExitCode,
-			Message: ResultTooLarge(len(*s.Result))}
+			Message: ResultTooLarge(len(*s.Result), 0)}
 	}
 	return s
 }
 
-// ResultTooLarge is the message for a result above the limit; it names both numbers.
-func ResultTooLarge(size int) string {
-	return fmt.Sprintf("the result has %d bytes, allowed are %d (and %d once encoded with the rest of the submission)",
-		size, MaxResultBytes, MaxSubmissionBytes)
+// ResultTooLarge is the message for a result above a limit; it names what there is and what is allowed. encoded is the size of the
+// submission that holds the result, as JSON: quotes, backslashes and control characters grow there; 0: it was not encoded.
+func ResultTooLarge(size, encoded int) string {
+	if encoded == 0 {
+		return fmt.Sprintf("the result has %d bytes, allowed are %d", size, MaxResultBytes)
+	}
+	return fmt.Sprintf("the result has %d bytes, allowed are %d, and the submission that holds it %d once encoded as JSON, allowed are %d",
+		size, MaxResultBytes, encoded, MaxSubmissionBytes)
 }
 
 // Truncate cuts s to at most limit bytes at a rune boundary and marks the cut.

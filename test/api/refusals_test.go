@@ -97,7 +97,22 @@ func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 			[]string{"spec.retry.backoff.maxSeconds", "initialSeconds"}},
 		"initial above the default max": {retry(func(r *v1alpha1.RetrySpec) { r.Backoff = v1alpha1.BackoffSpec{InitialSeconds: 301} }),
 			[]string{"spec.retry.backoff.maxSeconds", "300"}},
-		"payload of 65537 bytes": {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("a", 65537)) }, []string{"spec.payload", "65536"}},
+		"11 conditions":                     {verifies(slices.Repeat([]v1alpha1.ResultCheck{{Expression: "true"}}, 11)...), []string{"spec.verify", "10"}},
+		"a condition without an expression": {verifies(v1alpha1.ResultCheck{Message: "m"}), []string{"spec.verify[0].expression", "Required"}},
+		"a condition of 1025 characters":    {verifies(v1alpha1.ResultCheck{Expression: strings.Repeat("a", 1025)}), []string{"spec.verify[0].expression", "1024"}},
+		"a condition of 1025 bytes":         {verifies(v1alpha1.ResultCheck{Expression: "'" + strings.Repeat("é", 510) + "' == ''"}), []string{"spec.verify[0].expression", "1024 bytes"}},
+		"a message of 257 bytes":            {verifies(v1alpha1.ResultCheck{Expression: "true", Message: strings.Repeat("é", 128) + "a"}), []string{"spec.verify[0].message", "256 bytes"}},
+		"two payloads":                      {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(""); fromSecret("a", "b")(task) }, []string{"spec.payloadFrom", "excludes spec.payload"}},
+		"a payload from two places": {func(task *v1alpha1.LeasedTask) {
+			fromSecret("a", "b")(task)
+			task.Spec.PayloadFrom.ConfigMapKeyRef = v1alpha1.PayloadKeyReference{Name: "a", Key: "b"}
+		}, []string{"spec.payloadFrom", "exactly one of configMapKeyRef and secretKeyRef"}},
+		"a payload from no key":             {fromSecret("a", ""), []string{"spec.payloadFrom.secretKeyRef.key", "Required"}},
+		"a payload from no name":            {fromSecret("", "a"), []string{"spec.payloadFrom.secretKeyRef.name", "Required"}},
+		"a payload from a path":             {fromSecret("a", "b/c"), []string{"spec.payloadFrom.secretKeyRef.key"}},
+		"a payload from a parent":           {fromSecret("a", "..b"), []string{"spec.payloadFrom.secretKeyRef.key", "two dots"}},
+		"a payload from an impossible name": {fromSecret("A_b", "c"), []string{"spec.payloadFrom.secretKeyRef.name"}},
+		"payload of 65537 bytes":            {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("a", 65537)) }, []string{"spec.payload", "65536"}},
 		"payload of 33,000 characters and 66,000 bytes": {func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("é", 33000)) },
 			[]string{"spec.payload", "65536 bytes"}},
 	}
@@ -160,6 +175,8 @@ func TestLimitsThemselvesAreAccepted(t *testing.T) {
 		"a name of 253 characters":        func(task *v1alpha1.LeasedTask) { task.Name = strings.Repeat("a", 253) },
 		"a name with dots":                func(task *v1alpha1.LeasedTask) { task.Name = "a.b-c." + strings.Repeat("d.", 100) + "e" },
 		"a worker beside a named sidecar": sidecar,
+		"ten conditions of 1024 bytes":    verifies(slices.Repeat([]v1alpha1.ResultCheck{{Expression: "raw != '" + strings.Repeat("é", 507) + "a'", Message: strings.Repeat("é", 128)}}, 10)...),
+		"a key of a Secret":               fromSecret(strings.Repeat("a", 253), strings.Repeat("A_.-", 63)),
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,12 +201,16 @@ func TestTheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T)
 	task := s.start("fixed")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	tests := map[string]func(*v1alpha1.LeasedTaskSpec){
-		"spec.template":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Template.Spec.Containers[0].Image = "other" },
-		"spec.startAfter":       func(spec *v1alpha1.LeasedTaskSpec) { spec.StartAfter = new(metav1.NewTime(time.Now())) },
-		"spec.payload":          func(spec *v1alpha1.LeasedTaskSpec) { spec.Payload = new("new") },
-		"spec.workerContainer":  func(spec *v1alpha1.LeasedTaskSpec) { spec.WorkerContainer = "worker" },
-		"spec.lease":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Lease.DurationSeconds = 20 },
-		"spec.timeouts":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Timeouts.StartSeconds = 20 },
+		"spec.template":        func(spec *v1alpha1.LeasedTaskSpec) { spec.Template.Spec.Containers[0].Image = "other" },
+		"spec.startAfter":      func(spec *v1alpha1.LeasedTaskSpec) { spec.StartAfter = new(metav1.NewTime(time.Now())) },
+		"spec.payload":         func(spec *v1alpha1.LeasedTaskSpec) { spec.Payload = new("new") },
+		"spec.workerContainer": func(spec *v1alpha1.LeasedTaskSpec) { spec.WorkerContainer = "worker" },
+		"spec.lease":           func(spec *v1alpha1.LeasedTaskSpec) { spec.Lease.DurationSeconds = 20 },
+		"spec.timeouts":        func(spec *v1alpha1.LeasedTaskSpec) { spec.Timeouts.StartSeconds = 20 },
+		"spec.payloadFrom": func(spec *v1alpha1.LeasedTaskSpec) {
+			spec.PayloadFrom.SecretKeyRef = v1alpha1.PayloadKeyReference{Name: "a", Key: "b"}
+		},
+		"spec.verify":           func(spec *v1alpha1.LeasedTaskSpec) { spec.Verify = []v1alpha1.ResultCheck{{Expression: "true"}} },
 		"spec.retry":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Retry.MaxAttempts = 1 },
 		"spec.stopGraceSeconds": func(spec *v1alpha1.LeasedTaskSpec) { spec.StopGraceSeconds = 7 },
 	}

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
-	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(0)))
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(0), textlogger.Output(io.MultiWriter(os.Stderr, &operatorLog))))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

@@ -61,6 +61,8 @@ var tables = map[string]map[string]decision{
 	"uncertain": uncertainTable,
 	"probe":     probeTable,
 	"keys":      keyTable,
+	"verify":    verifyTable,
+	"mount":     mountTable,
 }
 
 // TestDecide runs all tables.
@@ -193,11 +195,13 @@ func checkConditions(t *testing.T, task *v1alpha1.LeasedTask, status *v1alpha1.L
 	if len(status.Conditions) == 0 {
 		return // an added late submission leaves them to the next pass
 	}
+	waits := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionWaiting)
+	isStalled := status.Phase == v1alpha1.PhaseDeadLettered || waits != nil && waits.Reason == v1alpha1.WaitingSpecInvalid
 	want := map[string]bool{
 		v1alpha1.ConditionFinished:        status.Phase.IsFinished(),
 		v1alpha1.ConditionReady:           status.Phase == v1alpha1.PhaseCompleted || status.Phase == v1alpha1.PhaseCancelled,
-		v1alpha1.ConditionReconciling:     !status.Phase.IsFinished(),
-		v1alpha1.ConditionStalled:         status.Phase == v1alpha1.PhaseDeadLettered,
+		v1alpha1.ConditionReconciling:     !status.Phase.IsFinished() && !isStalled,
+		v1alpha1.ConditionStalled:         isStalled,
 		v1alpha1.ConditionLeaseHeld:       isHeld(status),
 		v1alpha1.ConditionSucceeded:       status.Phase == v1alpha1.PhaseCompleted,
 		v1alpha1.ConditionCancelRequested: task.Spec.Cancel.Reason != "",

@@ -38,6 +38,8 @@ const (
 	ReasonNoEffect = "NoEffect"
 	// ReasonRevoked: the term was revoked before any claim.
 	ReasonRevoked = "Revoked"
+	// ReasonVerificationFailed: the worker succeeded, and its result does not hold what spec.verify asks; the message says which.
+	ReasonVerificationFailed = "VerificationFailed"
 	// ReasonUnspecified: whoever told of the end gave no reason.
 	ReasonUnspecified = "Unspecified"
 

@@ -44,7 +44,7 @@ func normalise(task string, last v1alpha1.AttemptRecord) string {
 var knownReasons = []string{
 	ReasonLeaseExpired, ReasonLeaseDeleted, ReasonWorkerVanished, ReasonSubmissionLost, ReasonPodDeleted, ReasonNodeLost,
 	ReasonPodFailed, ReasonStartFailed, ReasonClaimRefused, ReasonPodNameTaken, ReasonRevoked, ReasonUnspecified, ReasonEffectFound, ReasonNoEffect,
-	ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName, ReasonIdempotencyConflict, ReasonAttached,
+	ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName, ReasonIdempotencyConflict, ReasonAttached, ReasonVerificationFailed,
 	fencing.ReasonCompleted, fencing.ReasonNonZeroExit, fencing.ReasonSignaled, fencing.ReasonOOMKilled, fencing.ReasonCommandNotRunnable,
 	fencing.ReasonResultTooLarge, fencing.ReasonResultInvalid, fencing.ReasonTerminated, fencing.ReasonDeadlineExceeded,
 	fencing.ReasonCancelled, fencing.ReasonSuspended, fencing.ReasonStopped, fencing.ReasonProcessesLeft, fencing.ReasonRenewalFailed, fencing.ReasonMalformedSubmission, fencing.ReasonTokenMismatch,

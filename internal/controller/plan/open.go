@@ -24,7 +24,7 @@ func submitted(s *Snapshot) (Plan, bool) {
 	if bug.Is(bug.GrantOverSubmission) && s.hasWorkerTerminated() {
 		return s.endAttempt(s.lossEnd(), released), true
 	}
-	sub := s.Term.Submission.Verify(fencing.Token(s.Task.Status.FencingToken))
+	sub := s.verified(s.Term.Submission.Verify(fencing.Token(s.Task.Status.FencingToken)))
 	e := s.submittedEnd(sub)
 	if e.outcome != v1alpha1.AttemptSucceeded {
 		return s.endAttempt(e, released), true

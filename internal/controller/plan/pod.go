@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/leasehold-io/leasehold/api/env"
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
@@ -68,13 +69,12 @@ func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
 	if isProbe {
 		pod.Annotations[v1alpha1.ProbeForAnnotation] = fmt.Sprint(task.Status.Holder.ProbeFor)
 	}
-	pod.Annotations[v1alpha1.PayloadAnnotation] = ""
-	if task.Spec.Payload != nil {
-		pod.Annotations[v1alpha1.PayloadAnnotation] = *task.Spec.Payload
+	if !task.Spec.HasPayloadSource() {
+		pod.Annotations[v1alpha1.PayloadAnnotation] = ptr.Deref(task.Spec.Payload, "")
 	}
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.TerminationGracePeriodSeconds = new(int64((task.Spec.StopGrace() + submitReserve) / time.Second))
-	pod.Spec.Volumes = append(pod.Spec.Volumes, volumes()...)
+	pod.Spec.Volumes = append(pod.Spec.Volumes, volumes(&task.Spec)...)
 	pod.Spec.InitContainers = append([]corev1.Container{installContainer(agent)}, pod.Spec.InitContainers...)
 	pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, agent.PullSecrets...)
 	for i := range pod.Spec.Containers {
@@ -148,17 +148,12 @@ func installContainer(agent AgentImage) corev1.Container {
 	}
 }
 
-func volumes() []corev1.Volume {
+func volumes(spec *v1alpha1.LeasedTaskSpec) []corev1.Volume {
 	limit := resource.MustParse("64Mi")
 	return []corev1.Volume{
 		{Name: binVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}},
 		{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}},
-		{Name: payloadVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
-			Items: []corev1.DownwardAPIVolumeFile{{
-				Path:     "payload",
-				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1alpha1.PayloadAnnotation + "']"},
-			}},
-		}}},
+		{Name: payloadVolume, VolumeSource: payload(spec)},
 		{Name: apiVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{
 				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan/verify"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
@@ -36,6 +37,8 @@ const (
 	RuleGiveUp Rule = "GiveUp"
 	// RuleCancelled: cancel is requested, no term is open, and no process of the task can run any more: the end.
 	RuleCancelled Rule = "Cancelled"
+	// RuleSpecInvalid: the spec asks for what cannot be done; the task rests until it is repaired.
+	RuleSpecInvalid Rule = "SpecInvalid"
 	// RuleSuspended: the task is suspended, and no term is open: it rests until its spec changes.
 	RuleSuspended Rule = "Suspended"
 	// RuleStartAfter: the task's time has not come.
@@ -119,6 +122,7 @@ var rules = []rule{
 	{RuleAwaitRelease, when(isExpired, awaitRelease)},
 	{RuleGiveUp, when(isClosed, giveUp)},
 	{RuleCancelled, when(isClosed, cancelled)},
+	{RuleSpecInvalid, when(isAvailable, specInvalid)},
 	{RuleSuspended, when(isReady, suspended)},
 	{RuleStartAfter, when(isReady, startingLater)},
 	{RuleSettling, when(isReady, settling)},
@@ -184,6 +188,9 @@ func accept(s *Snapshot) (Plan, bool) {
 	}
 	status := s.status()
 	status.Phase = v1alpha1.PhaseAvailable
+	if err := verify.Compile(s.Task.Spec.Verify); err != nil {
+		return s.refuseSpec(status, err), true
+	}
 	return s.write(status, waiting{}), true
 }
 

@@ -29,6 +29,9 @@ type Snapshot struct {
 	// NodeLost names why the holder's node counts as lost; empty: it does not, or nobody asked. Looked up for a live
 	// decision on an expired term only. It classifies, it decides nothing.
 	NodeLost string
+	// MountTrouble is what the kubelet says is in the way of the volumes of the holder's Pod; empty: nothing, or nobody asked. Looked
+	// up while the Pod waits for them: see IsMounting. It explains, it decides nothing.
+	MountTrouble string
 	// Revision is the API server's latest revision as the read of the Pods was answered. Used by a live decision only.
 	Revision string
 	// Keys are the task's keys, in the order in which they are taken.

@@ -129,6 +129,9 @@ func starting(s *Snapshot) (Plan, bool) {
 	pod := s.holderPod()
 	p := s.write(s.status(), s.startingCause(pod))
 	p.Requeue = s.startDeadline().Sub(s.Now)
+	if s.awaitsVolumes() {
+		p.requeueWithin(s.nextMountLook())
+	}
 	if since := workerRunningSince(s.Task, pod); !since.IsZero() && s.Now.Sub(since) < agentPatience {
 		p.Requeue = min(p.Requeue, agentPatience-s.Now.Sub(since))
 	}
@@ -165,6 +168,9 @@ func (s *Snapshot) startingCause(pod *corev1.Pod) waiting {
 	}
 	if since := workerRunningSince(s.Task, pod); !since.IsZero() && s.Now.Sub(since) >= agentPatience {
 		return waiting{v1alpha1.WaitingAgentUnreachable, "the worker container runs, but its agent has not claimed the term: it may not reach the API server"}
+	}
+	if s.MountTrouble != "" {
+		return waiting{v1alpha1.WaitingVolumeMount, s.MountTrouble}
 	}
 	return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("%s: Pod %s is starting", termOf(&s.Task.Status), pod.Name)}
 }

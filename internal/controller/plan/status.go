@@ -102,8 +102,10 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 	asked, askedReason, askedMessage := s.cancelRequest(status)
 	set(v1alpha1.ConditionCancelRequested, asked, askedReason, askedMessage)
 	set(v1alpha1.ConditionReady, asStatus(finished && status.Phase != v1alpha1.PhaseDeadLettered), reason, message)
-	set(v1alpha1.ConditionReconciling, asStatus(!finished), reason, message)
-	if status.Phase == v1alpha1.PhaseDeadLettered {
+	// Nothing goes on about a task that waits for somebody to repair it.
+	isStalled := status.Phase == v1alpha1.PhaseDeadLettered || w.reason == v1alpha1.WaitingSpecInvalid
+	set(v1alpha1.ConditionReconciling, asStatus(!finished && !isStalled), reason, message)
+	if isStalled {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 	} else {
 		set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonNotStalled, "")

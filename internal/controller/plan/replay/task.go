@@ -24,7 +24,7 @@ func Task(dead *v1alpha1.DeadLetter) (*v1alpha1.LeasedTask, error) {
 		return nil, fmt.Errorf("spec.task.spec: %w", err)
 	}
 	if replay.Payload != nil {
-		spec.Payload = replay.Payload
+		spec.Payload, spec.PayloadFrom = replay.Payload, v1alpha1.PayloadSource{}
 	}
 	if replay.TemplatePatch != "" {
 		template, err := patched(spec.Template, replay.TemplatePatch)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -106,4 +107,29 @@ func TestARepairThatMakesNoTaskSaysWhy(t *testing.T) {
 			t.Errorf("task %+v, %v", task, err)
 		}
 	})
+}
+
+// TestAPayloadTakesThePlaceOfAReference: a replay without one keeps the reference.
+func TestAPayloadTakesThePlaceOfAReference(t *testing.T) {
+	from := v1alpha1.PayloadSource{SecretKeyRef: v1alpha1.PayloadKeyReference{Name: "orders", Key: "order"}}
+	referring := func(s *Snapshot) {
+		spec := v1alpha1.LeasedTaskSpec{}
+		if err := json.Unmarshal(s.DeadLetter.Spec.Task.Spec.Raw, &spec); err != nil {
+			t.Fatal(err)
+		}
+		spec.Payload, spec.PayloadFrom = nil, from
+		raw, err := json.Marshal(&spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.DeadLetter.Spec.Task.Spec.Raw = raw
+	}
+	kept, err := Task(given(referring, asks(1)).DeadLetter)
+	if err != nil || kept.Spec.PayloadFrom != from || kept.Spec.Payload != nil {
+		t.Errorf("kept: %+v, %v", kept, err)
+	}
+	replaced, err := Task(given(referring, asks(2, withPayload("mended"))).DeadLetter)
+	if err != nil || replaced.Spec.HasPayloadSource() || replaced.Spec.Payload == nil || *replaced.Spec.Payload != "mended" {
+		t.Errorf("replaced: %+v, %v", replaced, err)
+	}
 }
