@@ -21,7 +21,7 @@ import (
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
-// for a task of an idempotency key.
+// once is for a task with an idempotency key.
 func once(value, payload string) func(*v1alpha1.LeasedTask) {
 	return func(task *v1alpha1.LeasedTask) { task.Spec.IdempotencyKey, task.Spec.Payload = value, &payload }
 }

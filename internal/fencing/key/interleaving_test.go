@@ -151,7 +151,7 @@ func (w *keys) die(j *job) bool {
 	if j.isGone || j.isFinished() || j.process {
 		return false
 	}
-	w.letters["dl-"+j.me.UID] = true
+	w.letters[letterOf(j)] = true
 	return w.finish(j, "DeadLettered", "")
 }
 
@@ -319,7 +319,7 @@ func (w *keys) actions() map[string]func(*rapid.T) {
 			j.hasTerm, j.doneAt = false, w.now
 		},
 		"discard": func(t *rapid.T) {
-			w.pick(t, "task", func(j *job) bool { return w.discard(j) })
+			delete(w.letters, letterOf(w.pick(t, "task", func(j *job) bool { return w.letters[letterOf(j)] })))
 		},
 	}
 }
@@ -331,12 +331,7 @@ func (w *keys) claim(j *job) {
 	}
 }
 
-func (w *keys) discard(j *job) bool {
-	letter := "dl-" + j.me.UID
-	isThere := w.letters[letter]
-	delete(w.letters, letter)
-	return isThere
-}
+func letterOf(j *job) string { return "dl-" + j.me.UID }
 
 // settle plays on, without further mischief, until nothing moves.
 func (w *keys) settle(t *rapid.T) {
