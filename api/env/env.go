@@ -14,6 +14,7 @@ const (
 	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"        // path of the payload, byte for byte; an empty file if there is none
 	CancelFile     = "LEASEHOLD_CANCEL_FILE"         // path of a file that appears, holding the reason, before the worker is told to stop
 	ResultFile     = "LEASEHOLD_RESULT_FILE"         // path to write the result to
+	Deadline       = "LEASEHOLD_DEADLINE"            // RFC 3339 time at which the worker will be told to stop; empty: its time is not bounded
 )
 
 // Variables of the agent. They begin with AgentPrefix and are not passed on to the child.
@@ -26,6 +27,7 @@ const (
 	AgentNodeName         = AgentPrefix + "NODE_NAME"
 	AgentStopGrace        = AgentPrefix + "STOP_GRACE_SECONDS"
 	AgentAttemptSeconds   = AgentPrefix + "ATTEMPT_SECONDS"    // 0: no bound
+	AgentTaskDeadline     = AgentPrefix + "TASK_DEADLINE"      // RFC 3339; empty: no bound
 	AgentOnRenewalFailure = AgentPrefix + "ON_RENEWAL_FAILURE" // Fence or Continue
 )
 

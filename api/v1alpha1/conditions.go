@@ -56,10 +56,12 @@ const (
 	ReasonBudgetExceeded = "BudgetExceeded"
 	ReasonStartTimeout   = "StartTimeout"
 	ReasonCannotStart    = "CannotStart"
-	ReasonRetryRule      = "RetryRule"      // a rule of spec.retry.rules says DeadLetter
-	ReasonLostAttempt    = "LostAttempt"    // an attempt may have had its effect, and onLostAttempt is DeadLetter
-	ReasonOutcomeUnknown = "OutcomeUnknown" // no probe could tell whether an attempt had its effect
-	ReasonProbing        = "Probing"        // a probe runs
+	// ReasonDeadlineExceeded: timeouts.totalSeconds is over.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	ReasonRetryRule        = "RetryRule"      // a rule of spec.retry.rules says DeadLetter
+	ReasonLostAttempt      = "LostAttempt"    // an attempt may have had its effect, and onLostAttempt is DeadLetter
+	ReasonOutcomeUnknown   = "OutcomeUnknown" // no probe could tell whether an attempt had its effect
+	ReasonProbing          = "Probing"        // a probe runs
 	// ReasonIdempotencyConflict: another task with the same idempotencyKey runs, or has succeeded, with another payload.
 	ReasonIdempotencyConflict = "IdempotencyConflict"
 	ReasonStopping            = "Stopping" // an attempt is told to stop
@@ -69,9 +71,13 @@ const (
 	ReasonTooLate             = "TooLate"   // the task had ended otherwise by then
 )
 
-// ConditionReplayed of a DeadLetter is True once a replay was made. Its other conditions are Ready, Reconciling and Stalled: a
+// ConditionReplayed of a DeadLetter is True once a replay was made. Its other conditions are Discarded, Ready, Reconciling and Stalled: a
 // refused replay is Stalled until the next request.
 const ConditionReplayed = "Replayed"
+
+// ConditionDiscarded of a DeadLetter is True once somebody has decided that it will not be replayed; then it is Ready, whatever
+// came of earlier replays.
+const ConditionDiscarded = "Discarded"
 
 // Reasons of a DeadLetter's conditions.
 const (
@@ -79,6 +85,8 @@ const (
 	ReasonReplayed       = "Replayed"       // the last request made a task
 	ReasonReplayRefused  = "ReplayRefused"  // the last request made nothing; the message quotes who refused it
 	ReasonReplayPending  = "ReplayPending"  // the request is not answered yet
+	ReasonDiscarded      = "Discarded"      // spec.discard is set
+	ReasonNotDiscarded   = "NotDiscarded"   // it is not
 	ReasonNotReconciling = "NotReconciling" // nothing is to be done
 )
 

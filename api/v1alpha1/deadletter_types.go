@@ -7,7 +7,7 @@ import (
 
 // DeadLetter keeps a task that will not be tried again: its exact spec and payload, how it failed, and the switch that
 // replays it. The operator makes it before the task becomes DeadLettered. It outlives the task, and stays until somebody
-// deletes it. See docs/dead-letters.md.
+// deletes it, or, once it is replayed or discarded, for its retention. See docs/dead-letters.md.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -23,6 +23,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.replay) || !has(self.spec.replay) || self.spec.replay.request >= oldSelf.spec.replay.request",message="only rises",reason=FieldValueForbidden,fieldPath=".spec.replay.request"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.replay) || !has(self.spec.replay) || self.spec.replay.request != oldSelf.spec.replay.request || self.spec.replay == oldSelf.spec.replay",message="payload and templatePatch change with a new request number only",reason=FieldValueForbidden,fieldPath=".spec.replay"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.replay) || !has(self.spec.replay) || self.spec.replay.request == oldSelf.spec.replay.request || (has(oldSelf.status) && has(oldSelf.status.lastRequest) && oldSelf.status.lastRequest >= oldSelf.spec.replay.request)",message="rises once the last request was answered; see status",reason=FieldValueForbidden,fieldPath=".spec.replay.request"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec.discard)",optionalOldSelf=true,message="a dead letter is made without a discard; set it afterwards",reason=FieldValueForbidden,fieldPath=".spec.discard"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.discard) || (has(self.spec.discard) && self.spec.discard == oldSelf.spec.discard)",message="is final: it cannot be changed or removed",reason=FieldValueForbidden,fieldPath=".spec.discard"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.discard) || (has(self.spec.replay) == has(oldSelf.spec.replay) && (!has(self.spec.replay) || self.spec.replay == oldSelf.spec.replay))",message="the dead letter is discarded, and that is final",reason=FieldValueForbidden,fieldPath=".spec.replay"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.discard) || has(oldSelf.spec.discard) || !has(self.spec.replay) || (has(self.status) && has(self.status.lastRequest) && self.status.lastRequest >= self.spec.replay.request)",message="a replay was asked for and is not answered yet; see status",reason=FieldValueForbidden,fieldPath=".spec.discard"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status cannot be removed",reason=FieldValueForbidden,fieldPath=".status"
 type DeadLetter struct {
 	metav1.TypeMeta `json:",inline"`
@@ -46,7 +50,8 @@ type DeadLetterList struct {
 	Items           []DeadLetter `json:"items"`
 }
 
-// DeadLetterSpec is the task as it was given up, and the switch that replays it. Everything but replay is immutable.
+// DeadLetterSpec is the task as it was given up, and the switch that replays it. Everything but
+// replay, discard and retentionSeconds is immutable.
 //
 // +kubebuilder:validation:XValidation:rule="self.task == oldSelf.task",message="immutable",reason=FieldValueForbidden,fieldPath=".task"
 // +kubebuilder:validation:XValidation:rule="self.idempotencyKey == oldSelf.idempotencyKey",message="immutable",reason=FieldValueForbidden,fieldPath=".idempotencyKey"
@@ -70,8 +75,8 @@ type DeadLetterSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
-	// reason says why the task was given up, in one word: BudgetExceeded, RetryRule, StartTimeout, CannotStart, IdempotencyConflict. Why its last
-	// attempt failed stands in history. Immutable.
+	// reason says why the task was given up, in one word: BudgetExceeded, RetryRule, StartTimeout, CannotStart, DeadlineExceeded,
+	// LostAttempt, OutcomeUnknown, IdempotencyConflict. Why its last attempt failed stands in history. Immutable.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -120,9 +125,22 @@ type DeadLetterSpec struct {
 	History []AttemptRecord `json:"history,omitempty"`
 
 	// replay makes a new task of this dead letter. Default: none. May be set and raised at any time after the last request was
-	// answered, and not be removed.
+	// answered, unless the dead letter is discarded, and not be removed.
 	// +optional
 	Replay ReplaySpec `json:"replay,omitempty,omitzero"`
+
+	// discard says that somebody has decided not to replay this dead letter, or not again. It stays, for the record, for its
+	// retention. Default: nobody has. May be set once, while no replay request is open, and is final.
+	// +optional
+	Discard DiscardSpec `json:"discard,omitempty,omitzero"`
+
+	// retentionSeconds is how long the dead letter stays once it is settled, in seconds from when it was discarded or, if it was
+	// not, last replayed; then it is deleted. 0: at once. One that is neither stays until somebody deletes it. Default: the
+	// operator's, which without its flag --dead-letter-retention is to keep it. May be changed at any time.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	RetentionSeconds *int32 `json:"retentionSeconds,omitempty"`
 }
 
 // DeadLetterTask is a task as it was given up.
@@ -197,7 +215,11 @@ type DeadLetterStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	Replays []ReplayRecord `json:"replays,omitempty"`
 
-	// conditions are Replayed, Ready, Reconciling, Stalled.
+	// discardTime is when the discard was put on record. Unset: the dead letter is not discarded.
+	// +optional
+	DiscardTime *metav1.Time `json:"discardTime,omitempty"`
+
+	// conditions are Replayed, Discarded, Ready, Reconciling, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -44,6 +44,11 @@ func (s *LeasedTaskSpec) AttemptLimit() time.Duration {
 	return time.Duration(s.Timeouts.AttemptSeconds) * time.Second
 }
 
+// TotalLimit bounds the task over all attempts; 0: it is not bounded.
+func (s *LeasedTaskSpec) TotalLimit() time.Duration {
+	return time.Duration(s.Timeouts.TotalSeconds) * time.Second
+}
+
 // StopGrace is the time from SIGTERM to SIGKILL when a Pod is told to stop.
 func (s *LeasedTaskSpec) StopGrace() time.Duration {
 	return seconds(s.StopGraceSeconds, DefaultStopGraceSeconds)

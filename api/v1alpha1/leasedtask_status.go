@@ -17,8 +17,8 @@ const (
 	PhaseClaimed Phase = "Claimed"
 	// PhaseRunning: the attempt's worker has claimed its term. A task that ends within two seconds may skip this phase.
 	PhaseRunning Phase = "Running"
-	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run. A task that will
-	// not be tried again is here until its dead letter is written.
+	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run. A task whose last
+	// attempt has ended is here until its dead letter is written.
 	PhaseExpired Phase = "Expired"
 	// PhaseProbing: nobody knows whether the last attempt had its effect; a probe finds out, or is about to.
 	PhaseProbing Phase = "Probing"
@@ -106,6 +106,18 @@ type LeasedTaskStatus struct {
 	// +optional
 	NextAttemptTime *metav1.MicroTime `json:"nextAttemptTime,omitempty"`
 
+	// deadline is when spec.timeouts.totalSeconds will be over. Unset while that clock stands still, because the task is suspended,
+	// and where there is none.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+
+	// remainingSeconds is what is left of spec.timeouts.totalSeconds, in seconds, while the task is suspended; the deadline is set
+	// from it when the task is resumed. Unset while that clock runs.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	RemainingSeconds *int32 `json:"remainingSeconds,omitempty"`
+
 	// startTime is when the first attempt's worker claimed its term.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -179,7 +191,8 @@ const (
 	AttemptFailed AttemptOutcome = "Failed"
 	// AttemptDisrupted: ended by no fault of its own.
 	AttemptDisrupted AttemptOutcome = "Disrupted"
-	// AttemptStopped: told to stop by spec.cancel or spec.suspend. It uses neither budget.
+	// AttemptStopped: told to stop by spec.cancel or spec.suspend, or because timeouts.totalSeconds is over. It uses neither
+	// budget.
 	AttemptStopped AttemptOutcome = "Stopped"
 )
 

@@ -33,6 +33,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.onLostAttempt) == has(oldSelf.spec.onLostAttempt) && (!has(self.spec.onLostAttempt) || self.spec.onLostAttempt == oldSelf.spec.onLostAttempt))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.onLostAttempt"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.reconcile) == has(oldSelf.spec.reconcile) && (!has(self.spec.reconcile) || self.spec.reconcile == oldSelf.spec.reconcile))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.reconcile"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.fencingToken) || (has(self.spec.idempotencyRetentionSeconds) == has(oldSelf.spec.idempotencyRetentionSeconds) && (!has(self.spec.idempotencyRetentionSeconds) || self.spec.idempotencyRetentionSeconds == oldSelf.spec.idempotencyRetentionSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.idempotencyRetentionSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.timeouts) && has(self.spec.timeouts.totalSeconds) ? self.spec.timeouts.totalSeconds : 0) == (has(oldSelf.spec.timeouts) && has(oldSelf.spec.timeouts.totalSeconds) ? oldSelf.spec.timeouts.totalSeconds : 0)",message="immutable once the task is accepted: its clock runs from then on",reason=FieldValueForbidden,fieldPath=".spec.timeouts.totalSeconds"
 type LeasedTask struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -55,8 +56,8 @@ type LeasedTaskList struct {
 	Items           []LeasedTask `json:"items"`
 }
 
-// LeasedTaskSpec is the work to do. Everything but suspend, cancel and ttlSecondsAfterFinished is immutable after the first
-// grant.
+// LeasedTaskSpec is the work to do. Everything but suspend, cancel, ttlSecondsAfterFinished and ttl is immutable after the
+// first grant.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || !has(self.payloadFrom)",message="excludes spec.payload: set one of the two",fieldPath=".payloadFrom"
@@ -77,8 +78,8 @@ type LeasedTaskSpec struct {
 	// its cancel file saying Suspended; not with onLostAttempt DeadLetter, where a claimed attempt is left to end by itself. The
 	// stopped attempt uses neither budget; a success that it submits first completes
 	// the task. When suspend is false or unset again, the next attempt starts at once, or after what is left of the pause
-	// that an earlier attempt's end had begun, under a higher token and with all of its timeouts before it: suspended time
-	// counts for none. A task made with true has no Lease, no Pod and no attempt until then. Default false. May be changed
+	// that an earlier attempt's end had begun, under a higher token. Suspended time counts for no timeout: startSeconds and
+	// attemptSeconds begin anew with the next attempt, totalSeconds goes on with what was left of it. A task made with true has no Lease, no Pod and no attempt until then. Default false. May be changed
 	// at any time.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
@@ -215,11 +216,17 @@ type LeasedTaskSpec struct {
 	StopGraceSeconds int32 `json:"stopGraceSeconds,omitempty"`
 
 	// ttlSecondsAfterFinished is how long a finished task stays, in seconds from status.completionTime; then it is
-	// deleted, with its Pods. 0: at once. Default: it stays until somebody deletes it. May be changed at any time.
+	// deleted, with its Pods. 0: at once. ttl says otherwise for some outcomes. Default: it stays until somebody deletes
+	// it. May be changed at any time.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// ttl says how long the task stays after a certain outcome, instead of ttlSecondsAfterFinished. Default: that field, for
+	// every outcome. May be changed at any time, also after the end: what stands there when the time has passed counts.
+	// +optional
+	TTL TTLSpec `json:"ttl,omitempty,omitzero"`
 
 	// replayOf says which dead letter this task replays. The operator sets it on the tasks that it makes for replays, and
 	// nobody else may. Default: the task is no replay. Immutable.
@@ -289,9 +296,10 @@ const (
 	RenewalFailureContinue RenewalFailurePolicy = "Continue"
 )
 
-// TimeoutsSpec bounds waiting and running.
+// TimeoutsSpec bounds waiting and running, by three clocks. Suspended time counts for none of them.
 //
 // +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.totalSeconds) || !has(self.attemptSeconds) || self.totalSeconds >= self.attemptSeconds",message="must not be below attemptSeconds: no attempt could ever use its time",fieldPath=".totalSeconds"
 type TimeoutsSpec struct {
 	// startSeconds bounds, for each attempt, the time from the grant to the worker's claim, in seconds: scheduling, image
 	// pull, volumes, init containers. After it the Pod is deleted and the task is dead-lettered with the cause: what
@@ -310,4 +318,15 @@ type TimeoutsSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	AttemptSeconds int32 `json:"attemptSeconds,omitempty"`
+
+	// totalSeconds bounds the task, over all attempts, pauses and waiting, in seconds from its acceptance, or from startAfter
+	// if that is later, on the operator's clock; see status.deadline. Then no attempt starts any more, one that is under
+	// way is told to stop, as by cancel, its cancel file saying DeadlineExceeded, and the task is dead-lettered with reason
+	// DeadlineExceeded, whatever budgets or rules would say. A success that the worker submits first completes the task.
+	// Suspended time does not count: what is left goes on when the task is resumed. Not below attemptSeconds.
+	// Default: no bound. Immutable once the task is accepted.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=315360000
+	TotalSeconds int32 `json:"totalSeconds,omitempty"`
 }

@@ -27,7 +27,8 @@ type RetrySpec struct {
 
 	// rules say otherwise for attempts that ended in a certain way, at most 20. The first that matches decides; where none does,
 	// a failure is charged to maxAttempts, a disruption to maxDisruptions, and an attempt that could not start ends the
-	// task. A success is never judged by them, nor an attempt that was told to stop by cancel or suspend.
+	// task. A success is never judged by them, nor an attempt that was told to stop by cancel or suspend, or because
+	// timeouts.totalSeconds is over; no rule brings back a task whose total time is.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

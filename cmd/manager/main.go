@@ -44,6 +44,8 @@ type options struct {
 	agentPullPolicy string
 	agentSecrets    string
 	concurrency     int
+	keepPods        int
+	retention       time.Duration
 	logging         *textlogger.Config
 }
 
@@ -66,6 +68,8 @@ func parse() *options {
 	flag.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the agent's image.")
 	flag.StringVar(&o.agentSecrets, "agent-image-pull-secrets", "", "Comma-separated names of pull secrets, looked up in the task's namespace.")
 	flag.IntVar(&o.concurrency, "concurrency", 16, "Tasks worked on at the same time; also bounds requests in flight, which nothing else throttles.")
+	flag.IntVar(&o.keepPods, "keep-finished-pods", 100, "Finished Pods of finished tasks that stay in each namespace, with their logs; the oldest beyond them are deleted.")
+	flag.DurationVar(&o.retention, "dead-letter-retention", 0, "How long a dead letter stays that was replayed or discarded, unless it says so itself; 0: until somebody deletes it.")
 	o.logging.AddFlags(flag.CommandLine)
 	flag.Parse()
 	return o
@@ -74,6 +78,9 @@ func parse() *options {
 func run(o *options) error {
 	if o.agentImage == "" || o.namespace == "" {
 		return errors.New("--agent-image and --namespace are required")
+	}
+	if o.keepPods < 0 || o.retention < 0 {
+		return errors.New("--keep-finished-pods and --dead-letter-retention cannot be negative")
 	}
 	logger := textlogger.NewLogger(o.logging)
 	ctrl.SetLogger(logger)
@@ -87,6 +94,9 @@ func run(o *options) error {
 		Epoch:       types.NamespacedName{Namespace: o.namespace, Name: o.epochConfigMap},
 		Agent:       o.agent(),
 		Concurrency: o.concurrency,
+
+		DeadLetterRetention: o.retention,
+		KeepPods:            o.keepPods,
 	})
 	if err != nil {
 		return err

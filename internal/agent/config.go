@@ -27,6 +27,7 @@ type Config struct {
 	Timing       fencing.Timing
 	StopGrace    time.Duration
 	AttemptLimit time.Duration // from claim to end; 0: not bounded
+	TaskDeadline time.Time     // when the task's total time is over, which the controller sees to; zero: it is not bounded
 	// OnRenewalFailure is what to do when the term cannot be renewed.
 	OnRenewalFailure holder.OnRenewalFailure
 
@@ -87,6 +88,13 @@ func ConfigFrom(getenv func(string) string) (Config, error) {
 		TerminationLog:   env.TerminationLog,
 		CgroupRoot:       "/sys/fs/cgroup",
 	}
+	if value := getenv(env.AgentTaskDeadline); value != "" {
+		at, err := time.Parse(time.RFC3339, value)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", env.AgentTaskDeadline, err))
+		}
+		cfg.TaskDeadline = at
+	}
 	switch cfg.OnRenewalFailure {
 	case holder.Fence, holder.Continue, "": // the last is reported already
 	default:
@@ -100,11 +108,11 @@ func seconds(n int64) time.Duration {
 	return time.Duration(min(n, int64(365*24*time.Hour/time.Second))) * time.Second
 }
 
-// ChildEnv is the environment of the command: everything but the agent's own settings.
+// ChildEnv is the environment of the command: everything but the agent's own settings, and what is known at its start only.
 func ChildEnv() []string {
 	var kept []string
 	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, env.AgentPrefix) {
+		if !strings.HasPrefix(entry, env.AgentPrefix) && !strings.HasPrefix(entry, env.Deadline+"=") {
 			kept = append(kept, entry)
 		}
 	}

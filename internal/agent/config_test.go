@@ -30,6 +30,7 @@ func TestConfigFrom(t *testing.T) {
 		"token zero":        {map[string]string{env.FencingToken: "0"}, env.FencingToken + ": 0 is below 1"},
 		"token no number":   {map[string]string{env.FencingToken: "1e3"}, env.FencingToken},
 		"duration negative": {map[string]string{env.AgentDurationSeconds: "-1"}, "below 1"},
+		"deadline unread":   {map[string]string{env.AgentTaskDeadline: "tomorrow"}, env.AgentTaskDeadline + `: parsing time "tomorrow"`},
 		"policy unknown":    {map[string]string{env.AgentOnRenewalFailure: "Pause"}, `"Pause" is neither Fence nor Continue`},
 		"no API server":     {map[string]string{"KUBERNETES_SERVICE_HOST": ""}, "KUBERNETES_SERVICE_HOST is not set"},
 	}

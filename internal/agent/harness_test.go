@@ -82,6 +82,7 @@ func (j *journal) has(events ...string) bool {
 type fakeTree struct {
 	*journal
 	startErr error
+	environ  []string // what it was started with beside the rest
 	// onStart, onSignal and onKill run in goroutines of their own.
 	onStart  func(*fakeTree)
 	onSignal func(*fakeTree, syscall.Signal)
@@ -92,7 +93,8 @@ type fakeTree struct {
 	once   sync.Once
 }
 
-func (f *fakeTree) Start() error {
+func (f *fakeTree) Start(environ ...string) error {
+	f.environ = environ
 	f.add("start")
 	if f.startErr == nil && f.onStart != nil {
 		go f.onStart(f)

@@ -82,7 +82,7 @@ func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
 		a.Tree.Signal(cmp.Or(a.stopSignal, syscall.SIGTERM), true)
 	}
 	if s.MayStart(now) {
-		err := a.Tree.Start()
+		err := a.Tree.Start(deadlineOf(s, now, a.Clock.Wall(), a.Config.TaskDeadline))
 		s.Started(err)
 		if err != nil {
 			a.Log.Error("Command cannot be started", "error", err)

@@ -8,8 +8,9 @@ import (
 
 // Tree is the command and every process that came from it.
 type Tree interface {
-	// Start starts the command. An error that is fs.ErrNotExist means that it was not found.
-	Start() error
+	// Start starts the command, with some more variables in its environment. An error that is fs.ErrNotExist means that it
+	// was not found.
+	Start(environ ...string) error
 	// Signal passes a signal on to the command. A stop reaches its whole process group, so that a pipeline or a wrapper
 	// script does not keep it from the worker; other signals reach the command alone.
 	Signal(sig syscall.Signal, group bool)

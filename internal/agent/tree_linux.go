@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -44,7 +45,7 @@ func NewProcessTree(argv, environ []string) (*ProcessTree, error) {
 }
 
 // Start implements [Tree].
-func (t *ProcessTree) Start() error {
+func (t *ProcessTree) Start(environ ...string) error {
 	path, err := exec.LookPath(t.argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		if errors.Is(err, exec.ErrNotFound) {
@@ -58,7 +59,7 @@ func (t *ProcessTree) Start() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pid, err = syscall.ForkExec(path, t.argv, &syscall.ProcAttr{
-		Env:   t.env,
+		Env:   slices.Concat(t.env, environ),
 		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setsid: !isTerminal(0)}, // on a terminal, the command stays in its foreground group
 	})

@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -17,6 +19,12 @@ type Options struct {
 	Epoch       types.NamespacedName // the ConfigMap that holds the epoch of fencing tokens
 	Agent       plan.AgentImage
 	Concurrency int // tasks worked on at the same time
+	// DeadLetterRetention is how long a dead letter stays that was replayed or discarded; 0: until somebody deletes it.
+	DeadLetterRetention time.Duration
+	// KeepPods is how many finished Pods stay in each namespace, with their logs. KeepPause is how long a namespace is left alone
+	// after something has ended there; 0: the usual time.
+	KeepPods  int
+	KeepPause time.Duration
 }
 
 // Add makes a manager, whose cache is that of [CacheOptions], an operator. The sight that it returns tells whether the
@@ -37,7 +45,8 @@ func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
 		Agent:    o.Agent,
 		Random:   NewRandom(),
 	}
-	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events}
-	keeper := &KeyKeeper{Client: r.Client, Live: r.Live, Clock: c}
-	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keeper.setup(ctx, mgr))
+	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events, Retention: o.DeadLetterRetention}
+	keys := &KeyKeeper{Client: r.Client, Live: r.Live, Clock: c}
+	pods := &Keeper{Client: r.Client, Clock: c, Keep: o.KeepPods, Pause: cmp.Or(o.KeepPause, keepPause)}
+	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keys.setup(ctx, mgr), pods.setup(ctx, mgr))
 }

@@ -107,8 +107,10 @@ func (k *KeyKeeper) look(ctx context.Context, name types.NamespacedName, lock *k
 		return seen, nil, nil
 	}
 	for _, letter := range lock.Letters(plan.DeadLetterName(lock.HolderName, lock.HolderUID)) {
-		err := k.Live.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: letter}, &v1alpha1.DeadLetter{})
+		dead := &v1alpha1.DeadLetter{}
+		err := k.Live.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: letter}, dead)
 		switch {
+		case err == nil && dead.Spec.IsDiscarded(): // as if it were gone
 		case err == nil:
 			seen.Letters = append(seen.Letters, letter)
 		case !apierrors.IsNotFound(err):

@@ -121,6 +121,9 @@ func (q *queue) Add(r reconcile.Request) { q.names = append(q.names, r.Name) }
 
 func TestWhatTheKeeperIsToldOf(t *testing.T) {
 	was, task := serialTask(0), serialTask(0, ended(v1alpha1.PhaseCancelled))
+	letter := &v1alpha1.DeadLetter{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "dl-1"}}
+	discarded := letter.DeepCopy()
+	discarded.Spec.Discard.Reason = "not needed"
 	anew := serialTask(0, func(task *v1alpha1.LeasedTask) { task.UID = "uid-9" })
 	for name, test := range map[string]struct{ got, want bool }{
 		"a task that ends":         {endsOfTasks.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: task}), true},
@@ -129,9 +132,11 @@ func TestWhatTheKeeperIsToldOf(t *testing.T) {
 		"a task made anew":         {endsOfTasks.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: anew}), true},
 		"a new task":               {endsOfTasks.Create(event.CreateEvent{Object: was}), false},
 		"a task that is gone":      {endsOfTasks.Delete(event.DeleteEvent{Object: was}), true},
-		"a dead letter":            {ends.Create(event.CreateEvent{Object: &v1alpha1.DeadLetter{}}), false},
-		"one that changes":         {ends.Update(event.UpdateEvent{ObjectNew: &v1alpha1.DeadLetter{}}), false},
-		"one that is gone":         {ends.Delete(event.DeleteEvent{Object: &v1alpha1.DeadLetter{}}), true},
+		"a dead letter":            {endsOfLetters.Create(event.CreateEvent{Object: letter}), false},
+		"one that changes":         {endsOfLetters.Update(event.UpdateEvent{ObjectOld: letter, ObjectNew: letter}), false},
+		"one that is discarded":    {endsOfLetters.Update(event.UpdateEvent{ObjectOld: letter, ObjectNew: discarded}), true},
+		"one that was discarded":   {endsOfLetters.Update(event.UpdateEvent{ObjectOld: discarded, ObjectNew: discarded}), false},
+		"one that is gone":         {endsOfLetters.Delete(event.DeleteEvent{Object: letter}), true},
 		"a key Lease":              {isKeyLease(keyLease()), true},
 		"a term Lease":             {isKeyLease(claimedLease()), false},
 		"something else as a task": {endsOfTasks.Update(event.UpdateEvent{ObjectOld: &corev1.Pod{}, ObjectNew: &corev1.Pod{}}), false},
@@ -146,7 +151,6 @@ func TestWhatTheKeeperIsToldOf(t *testing.T) {
 	}
 	blocked := keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl-2", "dl-1"} })
 	k := &KeyKeeper{Client: clientWith(t, blocked)}
-	letter := &v1alpha1.DeadLetter{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "dl-1"}}
 	if diff := cmp.Diff(want, k.keysOfLetter(t.Context(), letter)); diff != "" {
 		t.Errorf("keys of a dead letter (-want +got):\n%s", diff)
 	}

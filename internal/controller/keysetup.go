@@ -36,7 +36,7 @@ func (k *KeyKeeper) setup(ctx context.Context, mgr ctrl.Manager) error {
 		Named("key").
 		For(&coordinationv1.Lease{}, builder.WithPredicates(predicate.NewPredicateFuncs(isKeyLease))).
 		Watches(&v1alpha1.LeasedTask{}, handler.EnqueueRequestsFromMapFunc(keysOfTask), builder.WithPredicates(endsOfTasks)).
-		Watches(&v1alpha1.DeadLetter{}, handler.EnqueueRequestsFromMapFunc(k.keysOfLetter), builder.WithPredicates(ends)).
+		Watches(&v1alpha1.DeadLetter{}, handler.EnqueueRequestsFromMapFunc(k.keysOfLetter), builder.WithPredicates(endsOfLetters)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: keysAtOnce}).
 		Complete(k)
 	if err != nil {
@@ -56,10 +56,14 @@ func lettersOf(o client.Object) []string {
 
 func isKeyLease(o client.Object) bool { return o.GetLabels()[key.Label] != "" }
 
-// ends lets deletions through.
-var ends = predicate.Funcs{
+// endsOfLetters lets deletions through, and discards.
+var endsOfLetters = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
-	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, ok := e.ObjectOld.(*v1alpha1.DeadLetter)
+		is, ok2 := e.ObjectNew.(*v1alpha1.DeadLetter)
+		return ok && ok2 && is.Spec.IsDiscarded() && !was.Spec.IsDiscarded()
+	},
 }
 
 // endsOfTasks lets deletions through, and final phases.

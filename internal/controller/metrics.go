@@ -30,6 +30,12 @@ var (
 		Name: "leasehold_replays_total", Help: "Replay requests answered, by outcome."}, []string{"outcome"})
 	keysEnded = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_keys_ended_total", Help: "Holds, answers and blocks of key Leases that ended, by ground."}, []string{"ground"})
+	discards = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "leasehold_dead_letters_discarded_total", Help: "Dead letters that somebody has discarded."})
+	expiredDeadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_dead_letters_expired_total", Help: "Dead letters deleted because their retention was over, by what had settled them."}, []string{"settled"})
+	surplusPods = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "leasehold_surplus_pods_deleted_total", Help: "Finished Pods of finished tasks deleted because a namespace had more than are kept."})
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_decisions_total", Help: "Passes over a task, by the rule that decided."}, []string{"rule"})
 	verdictLag = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -38,7 +44,8 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays, keysEnded, decisions, verdictLag)
+	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays,
+		discards, expiredDeadLetters, keysEnded, surplusPods, decisions, verdictLag)
 }
 
 func count(c plan.Count) {
@@ -61,5 +68,9 @@ func count(c plan.Count) {
 		deadLetters.WithLabelValues(c.Label).Inc()
 	case replay.CountReplay:
 		replays.WithLabelValues(c.Label).Inc()
+	case replay.CountDiscard:
+		discards.Inc()
+	case replay.CountExpired:
+		expiredDeadLetters.WithLabelValues(c.Label).Inc()
 	}
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,7 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-// +kubebuilder:rbac:groups=leasehold.io,resources=deadletters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=leasehold.io,resources=deadletters,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=leasehold.io,resources=deadletters/status,verbs=get;patch
 // +kubebuilder:rbac:groups=leasehold.io,resources=leasedtasks,verbs=get;create;delete
 
@@ -31,6 +32,8 @@ type Replayer struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
+	// Retention is how long a settled dead letter stays that does not say so itself; 0: until somebody deletes it.
+	Retention time.Duration
 }
 
 // replaysAtOnce is the number of dead letters worked on at the same time. Replaying is a person's work, and rare.
@@ -75,6 +78,11 @@ func (r *Replayer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	case err != nil:
 		return ctrl.Result{}, ignoreGone(err)
 	}
+	if p.Delete {
+		if err := r.delete(ctx, s.DeadLetter); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	r.announce(s, &p)
 	return ctrl.Result{RequeueAfter: p.Requeue}, nil
 }
@@ -95,7 +103,7 @@ func (r *Replayer) look(ctx context.Context, from client.Reader, key types.Names
 		}
 		return nil, fmt.Errorf("get DeadLetter: %w", err)
 	}
-	return &replay.Snapshot{Now: r.Clock.Now(), DeadLetter: dead}, nil
+	return &replay.Snapshot{Now: r.Clock.Now(), DeadLetter: dead, Retention: r.Retention}, nil
 }
 
 // create makes the task of a request, or finds that it was made. A 4xx is the API server's word on the task, and final; after
@@ -132,6 +140,15 @@ func (r *Replayer) writeStatus(ctx context.Context, s *replay.Snapshot, status *
 	next := s.DeadLetter.DeepCopy()
 	next.Status = *status
 	return r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.DeadLetter, client.MergeFromWithOptimisticLock{}))
+}
+
+// delete removes the dead letter exactly as it was decided on: a request, or a longer retention, that came first keeps it.
+func (r *Replayer) delete(ctx context.Context, dead *v1alpha1.DeadLetter) error {
+	err := r.Client.Delete(ctx, dead, client.Preconditions{UID: &dead.UID, ResourceVersion: &dead.ResourceVersion})
+	if err != nil {
+		return fmt.Errorf("delete DeadLetter: %w", err)
+	}
+	return nil
 }
 
 // takeBack follows a status that was not written. A process that froze between reading and creating may have made its task

@@ -44,7 +44,7 @@ const (
 	ReasonResultTooLarge      = "ResultTooLarge"      // result above MaxResultBytes, or its encoding above MaxSubmissionBytes
 	ReasonResultInvalid       = "ResultInvalid"       // result is not UTF-8 text, or cannot be read
 	ReasonTerminated          = "Terminated"          // SIGTERM from outside, without a result
-	ReasonDeadlineExceeded    = "DeadlineExceeded"    // it ran longer than timeouts.attemptSeconds
+	ReasonDeadlineExceeded    = "DeadlineExceeded"    // it ran longer than timeouts.attemptSeconds, or was stopped because timeouts.totalSeconds is over
 	ReasonProcessesLeft       = "ProcessesLeft"       // something that it left could not be killed; the agent ended without a submission
 	ReasonCancelled           = "Cancelled"           // stopped: spec.cancel
 	ReasonSuspended           = "Suspended"           // stopped: spec.suspend

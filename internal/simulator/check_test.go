@@ -145,7 +145,7 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 		w.fail("completed without a success that was accepted under token %d", is.FencingToken)
 	case is.Phase == v1alpha1.PhaseDeadLettered && (w.api.dead == nil || is.DeadLetterName != w.api.dead.Name):
 		w.fail("dead-lettered without its dead letter")
-	case is.Phase != v1alpha1.PhaseDeadLettered && is.Phase != v1alpha1.PhaseExpired && w.api.dead != nil:
+	case is.Phase != v1alpha1.PhaseDeadLettered && is.DeadLetterName == "" && w.api.dead != nil:
 		w.fail("a task whose dead letter is written goes on as %s", is.Phase)
 	case is.Phase == v1alpha1.PhaseCancelled && !w.api.task.live().Spec.IsCancelled():
 		w.fail("cancelled, and nobody asked for it")
@@ -162,7 +162,23 @@ func (w *world) checkStatus(was, is *v1alpha1.LeasedTaskStatus) {
 	if t := w.api.term.live(); isUnderWay(was) && !isUnderWay(is) && t != nil && t.IsOpen() && t.Holder == was.Holder.PodName {
 		w.fail("attempt %d is recorded as over, and its term is %s", was.Attempt, t.State())
 	}
+	w.checkTotal(was, is)
 	w.checkHistory(was, is)
+}
+
+// checkTotal holds for the clock over all attempts: it runs or stands still, and when it is over, no attempt begins. What a restore
+// brought back may be recorded as one.
+func (w *world) checkTotal(was, is *v1alpha1.LeasedTaskStatus) {
+	hasTotal := w.api.task.live().Spec.TotalLimit() > 0
+	runs, stands := is.Deadline != nil, is.RemainingSeconds != nil
+	switch {
+	case hasTotal != (runs || stands) || runs && stands:
+		w.fail("total time %t, and its clock runs %t, stands still %t", hasTotal, runs, stands)
+	case is.Phase == v1alpha1.PhaseClaimed && was.Phase == v1alpha1.PhaseAvailable && was.DeadLetterName != "" && w.ledger.restored == 0:
+		w.fail("attempt %d is granted to a task that is given up", is.Attempt)
+	case is.Phase == v1alpha1.PhaseDeadLettered && w.api.dead.Spec.Reason == v1alpha1.ReasonDeadlineExceeded && !runs:
+		w.fail("given up for its total time, which was not running")
+	}
 }
 
 // tokenFloor is what the token of a grant that is put on record must be above: all that ever were. A restore may bring back a term

@@ -83,6 +83,9 @@ func newTask(t *rapid.T) *v1alpha1.LeasedTask {
 	if rapid.IntRange(0, 3).Draw(t, "limit") == 3 {
 		task.Spec.Timeouts.AttemptSeconds = rapid.Int32Range(3, 20).Draw(t, "attemptSeconds")
 	}
+	if rapid.IntRange(0, 3).Draw(t, "total") == 3 {
+		task.Spec.Timeouts.TotalSeconds = rapid.Int32Range(20, 120).Draw(t, "totalSeconds")
+	}
 	if rapid.IntRange(0, 5).Draw(t, "continue") == 5 {
 		task.Spec.Lease.OnRenewalFailure = v1alpha1.RenewalFailureContinue
 	}

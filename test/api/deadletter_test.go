@@ -122,7 +122,7 @@ func counted(t *testing.T, name, label string) float64 {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
 				return m.GetCounter().GetValue()
 			}
 		}

@@ -57,6 +57,17 @@ func TestADeadLetterThatIsDeletedBlocksNoMore(t *testing.T) {
 	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
 }
 
+func TestADeadLetterThatIsDiscardedBlocksNoMore(t *testing.T) {
+	s := set(t, nil)
+	_, dead := s.die("first", blocking, alone("db"))
+	second := s.start("second", alone("db"))
+	s.until(second, "blocked", waitsFor(v1alpha1.WaitingKeyBlocked, "DeadLetter "+dead.Name))
+	discarded := dead.DeepCopy()
+	discarded.Spec.Discard.Reason = "not needed"
+	s.ok(admin.Patch(t.Context(), discarded, mergeFrom(dead)))
+	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+}
+
 // TestTheReplayOfABlockerThatDiesBlocksInItsTurn, and the replay of that one has the key.
 func TestTheReplayOfABlockerThatDiesBlocksInItsTurn(t *testing.T) {
 	s := set(t, nil)

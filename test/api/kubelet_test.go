@@ -301,7 +301,7 @@ type child struct {
 }
 
 // Start implements [realagent.Tree].
-func (c *child) Start() error {
+func (c *child) Start(...string) error {
 	p := c.process
 	p.mu.Lock()
 	defer p.mu.Unlock()

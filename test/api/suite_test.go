@@ -85,6 +85,9 @@ func runAll(m *testing.M) int {
 	return m.Run()
 }
 
+// keptPods is how many finished Pods the operator of this process keeps in a namespace: more than most tests have.
+const keptPods = 3
+
 // handDriven is the label of tasks that the operator of this process leaves to their test.
 const handDriven = "hand-driven"
 
@@ -129,7 +132,7 @@ func startOperator(ctx context.Context) error {
 		return err
 	}
 	agent := plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent}
-	if _, err := controller.Add(ctx, mgr, controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8}); err != nil {
+	if _, err := controller.Add(ctx, mgr, controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8, KeepPods: keptPods, KeepPause: time.Second}); err != nil {
 		return err
 	}
 	go func() {

@@ -37,6 +37,14 @@ func replays(request int64, pairs ...string) func(map[string]any) {
 	}
 }
 
+func discards(reason string) func(map[string]any) {
+	return func(spec map[string]any) { spec["discard"] = map[string]any{"reason": reason} }
+}
+
+func both(one, other func(map[string]any)) func(map[string]any) {
+	return func(spec map[string]any) { one(spec); other(spec) }
+}
+
 func answeredUpTo(o map[string]any, request int64) map[string]any {
 	o["status"] = map[string]any{"lastRequest": request}
 	return o
@@ -80,8 +88,20 @@ func TestTheDeadLetterCRDGuardsTheRecord(t *testing.T) {
 			"rises once the last request was answered"},
 		"a higher one after the answer": {answeredUpTo(stone(replays(1)), 1), answeredUpTo(stone(replays(9, "templatePatch", "{}")), 1), ""},
 		"a payload of too many bytes":   {stone(nil), stone(replays(1, "payload", strings.Repeat("é", 33000))), "65536 bytes"},
-		"the status is removed":         {answeredUpTo(stone(nil), 1), stone(nil), "status cannot be removed"},
-		"the last request gets lower":   {answeredUpTo(stone(nil), 2), answeredUpTo(stone(nil), 1), "never gets lower"},
+		"made with a discard":           {nil, stone(discards("no")), "spec.discard: Forbidden: a dead letter is made without"},
+		"a discard":                     {stone(nil), stone(discards("no")), ""},
+		"a discard without a word":      {stone(nil), stone(discards("")), ""}, // its schema refuses that, not a rule
+		"another discard":               {stone(discards("no")), stone(discards("yes")), "spec.discard: Forbidden: is final"},
+		"a discard taken back":          {stone(discards("no")), stone(nil), "spec.discard: Forbidden: is final"},
+		"a replay of a discarded":       {stone(discards("no")), stone(both(discards("no"), replays(1))), "spec.replay: Forbidden: the dead letter is discarded"},
+		"both at once":                  {stone(nil), stone(both(discards("no"), replays(1))), "spec.discard: Forbidden: a replay was asked for"},
+		"a discard before the answer":   {stone(replays(1)), stone(both(discards("no"), replays(1))), "spec.discard: Forbidden: a replay was asked for"},
+		"a discard after the answer":    {answeredUpTo(stone(replays(1)), 1), answeredUpTo(stone(both(discards("no"), replays(1))), 1), ""},
+		"a discard with the next request": {answeredUpTo(stone(replays(1)), 1), answeredUpTo(stone(both(discards("no"), replays(2))), 1),
+			"spec.discard: Forbidden: a replay was asked for"},
+		"another retention of a discarded": {stone(discards("no")), stone(both(discards("no"), func(s map[string]any) { s["retentionSeconds"] = int64(5) })), ""},
+		"the status is removed":            {answeredUpTo(stone(nil), 1), stone(nil), "status cannot be removed"},
+		"the last request gets lower":      {answeredUpTo(stone(nil), 2), answeredUpTo(stone(nil), 1), "never gets lower"},
 	}
 	for _, field := range []string{"idempotencyKey", "reason", "message", "fingerprint"} {
 		tests[field+" changes"] = struct {

@@ -63,6 +63,7 @@ var tables = map[string]map[string]decision{
 	"keys":      keyTable,
 	"verify":    verifyTable,
 	"mount":     mountTable,
+	"deadline":  deadlineTable,
 }
 
 // TestDecide runs all tables.
@@ -265,6 +266,12 @@ func briefStatus(w *want, was, is *v1alpha1.LeasedTaskStatus) {
 	}
 	if is.NextAttemptTime != nil && was.NextAttemptTime == nil {
 		w.Status += fmt.Sprintf(" next in %s", is.NextAttemptTime.Sub(now))
+	}
+	if is.Deadline != nil && !is.Deadline.Equal(was.Deadline) {
+		w.Status += fmt.Sprintf(" deadline in %s", is.Deadline.Sub(now))
+	}
+	if is.RemainingSeconds != nil && was.RemainingSeconds == nil {
+		w.Status += fmt.Sprintf(" remaining %d s", *is.RemainingSeconds)
 	}
 	if is.Result != nil {
 		w.Status += " result " + *is.Result

@@ -161,14 +161,14 @@ func (s *Snapshot) unreportedEnd(pod *corev1.Pod, died *corev1.ContainerStateTer
 			"the kernel killed the worker container for memory: raise its memory limit").withExitCode(died.ExitCode)
 	case died != nil:
 		return failure(v1alpha1.EvidencePod, ReasonWorkerVanished,
-			"the worker container ended with exit code %d and its agent reported nothing", died.ExitCode).withExitCode(died.ExitCode)
+			"the worker container ended with exit code %d and its agent reported nothing: killed from outside, or out of memory; see its log", died.ExitCode).withExitCode(died.ExitCode)
 	case s.NodeLost != "":
 		return disruption(v1alpha1.EvidenceObservation, ReasonNodeLost, "no renewal for the lease duration; %s", s.NodeLost)
 	case pod == nil:
 		return disruption(v1alpha1.EvidenceObservation, ReasonPodDeleted, "no renewal for the lease duration; the Pod is gone")
 	}
 	return failure(v1alpha1.EvidenceObservation, ReasonLeaseExpired,
-		"no renewal for the lease duration; the Pod has not ended: its worker hangs or is cut off")
+		"no renewal for the lease duration; the Pod has not ended: its worker hangs, gets no CPU, or is cut off from the API server")
 }
 
 // reportedEnd reads what an agent left in its termination message when its submission did not arrive. It is evidence of
@@ -182,15 +182,15 @@ func (s *Snapshot) reportedEnd(report fencing.Report, exitCode int32) end {
 	var e end
 	switch report.Outcome {
 	case fencing.Fenced:
-		e = disruption(v1alpha1.EvidencePod, fencing.ReasonRenewalFailed, "the worker could not renew its lease in time and fenced itself")
+		e = disruption(v1alpha1.EvidencePod, fencing.ReasonRenewalFailed, "the worker could not renew its lease in time and fenced itself: the API server, or the way to it, was down or slow")
 	case fencing.Interrupted, fencing.Cancelled:
 		e = s.stopped(disruption(v1alpha1.EvidencePod, fencing.ReasonTerminated, "the worker was told to stop and did not finish"))
 	case fencing.Succeeded:
-		e = disruption(v1alpha1.EvidencePod, ReasonSubmissionLost, "the worker succeeded and could not deliver its submission")
+		e = disruption(v1alpha1.EvidencePod, ReasonSubmissionLost, "the worker succeeded and could not deliver its submission before its Pod ended; it is run again")
 	case fencing.Failed:
 		e = failure(v1alpha1.EvidencePod, report.Reason, "the worker failed and could not deliver its submission: %s", report.Message)
 	default:
-		e = failure(v1alpha1.EvidencePod, fencing.ReasonMalformedSubmission, "the worker's report cannot be read")
+		e = failure(v1alpha1.EvidencePod, fencing.ReasonMalformedSubmission, "the worker's report cannot be read: something else wrote its termination message")
 	}
 	return e.withExitCode(exitCode)
 }
@@ -207,7 +207,7 @@ func podDisruption(pod *corev1.Pod) (end, bool) {
 	}
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return disruption(v1alpha1.EvidencePod, ReasonPodDeleted, "the Pod was deleted"), true
+		return disruption(v1alpha1.EvidencePod, ReasonPodDeleted, "somebody deleted the Pod; to end a task, set spec.cancel"), true
 	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "Evicted":
 		return disruption(v1alpha1.EvidencePod, "Evicted", "the kubelet evicted the Pod: %s", pod.Status.Message), true
 	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" && len(pod.Status.ContainerStatuses) == 0:

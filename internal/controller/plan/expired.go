@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
@@ -53,7 +54,7 @@ func giveUp(s *Snapshot) (Plan, bool) {
 	dead := deadLetter(s.Task)
 	p := s.finish(status, v1alpha1.PhaseDeadLettered)
 	p.DeadLetter = dead
-	p.Counts = append(p.Counts, Count{CountDeadLetter, knownReason(decisive(status).Reason)})
+	p.Counts = append(p.Counts, Count{CountDeadLetter, knownReason(cmp.Or(decisive(status).Reason, dead.Spec.Reason))})
 	return p, true
 }
 

@@ -59,7 +59,7 @@ func awaitKey(s *Snapshot) (Plan, bool) {
 	case key.Busy:
 		w = waiting{v1alpha1.WaitingKeyBusy, fmt.Sprintf("LeasedTask %s has the %s", k.Lock.HolderName, k)}
 	case key.Blocked:
-		w = waiting{v1alpha1.WaitingKeyBlocked, fmt.Sprintf("DeadLetter %s blocks the %s: replay it with success, or delete it", k.Lock.BlockedBy[0], k)}
+		w = waiting{v1alpha1.WaitingKeyBlocked, fmt.Sprintf("DeadLetter %s blocks the %s: replay it with success, discard it, or delete it", k.Lock.BlockedBy[0], k)}
 	case key.Free, key.Expired, key.Inherited, key.Mine, key.Finished, key.Conflict:
 		return Plan{}, false
 	}

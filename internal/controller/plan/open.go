@@ -17,7 +17,7 @@ func leaseLost(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	return s.endAttempt(disruption(v1alpha1.EvidenceObservation, ReasonLeaseDeleted,
-		"the term's Lease was deleted or replaced"), unreleased), true
+		"somebody deleted or replaced the term's Lease; leave Leases named lh-... to the operator"), unreleased), true
 }
 
 func submitted(s *Snapshot) (Plan, bool) {
@@ -83,7 +83,7 @@ func overdue(s *Snapshot) (Plan, bool) {
 
 func (s *Snapshot) overdueEnd() end {
 	return failure(v1alpha1.EvidenceObservation, fencing.ReasonDeadlineExceeded,
-		"the attempt ran longer than %s, and its agent did not end it", s.Task.Spec.AttemptLimit())
+		"the attempt ran longer than timeouts.attemptSeconds (%s), and its agent did not end it", s.Task.Spec.AttemptLimit())
 }
 
 // untilOverdue is how long the claimed attempt may still run before the controller ends it; false: it is not limited.

@@ -73,7 +73,8 @@ func (p *Plan) NeedsLive() bool {
 		return false
 	}
 	switch p.Rule {
-	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled, RuleKeyConflict, RuleAttach:
+	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled, RuleTimeUp,
+		RuleKeyConflict, RuleAttach:
 		return true
 	default:
 		return p.MustLook || p.TakeKey != nil || p.Answer != nil || p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0
@@ -114,6 +115,7 @@ func Decide(s *Snapshot) Plan {
 	for _, rule := range rules {
 		if p, applies := rule.decide(s); applies {
 			p.Rule = rule.name
+			s.watchDeadline(&p)
 			sweep(s, &p)
 			return p
 		}

@@ -123,6 +123,9 @@ func wrap(c *corev1.Container, task *v1alpha1.LeasedTask) {
 	if doubt := task.Status.Uncertain; task.Status.Holder.ProbeFor > 0 {
 		c.Env = append(c.Env, literal(env.ProbeAttempt, fmt.Sprint(doubt.Attempt)), literal(env.ProbeToken, fmt.Sprint(doubt.FencingToken)))
 	}
+	if deadline := task.Status.Deadline; deadline != nil {
+		c.Env = append(c.Env, literal(env.AgentTaskDeadline, deadline.UTC().Format(time.RFC3339)))
+	}
 }
 
 // installContainer copies the agent into the Pod. It satisfies PodSecurity "restricted" whatever the template does.

@@ -194,7 +194,11 @@ func decisive(status *v1alpha1.LeasedTaskStatus) v1alpha1.AttemptRecord {
 func doubtCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
 	last := lastOf(status.History)
 	detail := fmt.Sprintf("%s: %s: %s", termName(last.Attempt, last.ProbeFor), last.Reason, last.Message)
-	if spec.OnLost() == v1alpha1.LostAttemptReconcile {
+	switch {
+	case spec.OnLost() == v1alpha1.LostAttemptReconcile && status.Uncertain.Probes < spec.Reconcile.Probes():
+		return v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("%s; attempt %d may have had its effect, and no probe has told; %s",
+			timeUpMessage(spec), status.Uncertain.Attempt, detail)
+	case spec.OnLost() == v1alpha1.LostAttemptReconcile:
 		return v1alpha1.ReasonOutcomeUnknown, fmt.Sprintf("%d probes could not tell whether attempt %d had its effect; %s",
 			status.Uncertain.Probes, status.Uncertain.Attempt, detail)
 	}

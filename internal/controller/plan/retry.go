@@ -39,10 +39,10 @@ func budgetUsed(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) str
 // isOver reports whether there will be no further attempt after those on record.
 func (s *Snapshot) isOver(status *v1alpha1.LeasedTaskStatus) bool {
 	if isInDoubt(status) { // first what happened, then what follows
-		return s.isHopeless(status)
+		return s.isHopeless(status) || s.isTimeUp()
 	}
 	last := lastAttemptOf(status.History)
-	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != ""
+	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != "" || s.isTimeUp()
 }
 
 // pauseOf is what an available task waits for.

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"time"
-
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan/verify"
 	"github.com/leasehold-io/leasehold/internal/fencing"
@@ -39,6 +37,8 @@ const (
 	RuleCancelled Rule = "Cancelled"
 	// RuleSpecInvalid: the spec asks for what cannot be done; the task rests until it is repaired.
 	RuleSpecInvalid Rule = "SpecInvalid"
+	// RuleTimeUp: timeouts.totalSeconds is over, and no term is open: that there will be no further attempt is put on record.
+	RuleTimeUp Rule = "TimeUp"
 	// RuleSuspended: the task is suspended, and no term is open: it rests until its spec changes.
 	RuleSuspended Rule = "Suspended"
 	// RuleStartAfter: the task's time has not come.
@@ -67,7 +67,7 @@ const (
 	RuleRevokedUnclaimed Rule = "RevokedUnclaimed"
 	// RuleRevoked: the term was revoked after its claim.
 	RuleRevoked Rule = "Revoked"
-	// RuleStopUnclaimed: cancel or suspend is requested, and nobody has claimed: the term is revoked, and its Pod deleted.
+	// RuleStopUnclaimed: cancel or suspend is requested, or the total time is over, and nobody has claimed: the term is revoked, and its Pod deleted.
 	RuleStopUnclaimed Rule = "StopUnclaimed"
 	// RuleStartTrouble: the attempt ended, or is given up, before any claim.
 	RuleStartTrouble Rule = "StartTrouble"
@@ -83,8 +83,8 @@ const (
 	RuleOverdue Rule = "Overdue"
 	// RuleStopUnheeded: the holder was told to stop, and has not submitted in the time for that.
 	RuleStopUnheeded Rule = "StopUnheeded"
-	// RuleStop: cancel or suspend is requested: the holder is told, on its Lease. An attempt that would be the last, by onLostAttempt
-	// DeadLetter, is not suspended.
+	// RuleStop: cancel or suspend is requested, or the total time is over: the holder is told, on its Lease. An attempt that would be
+	// the last, by onLostAttempt DeadLetter, is not suspended.
 	RuleStop Rule = "Stop"
 	// RuleStopping: the holder was told to stop; the kubelet is to tell it too. Its submission is waited for.
 	RuleStopping Rule = "Stopping"
@@ -122,6 +122,7 @@ var rules = []rule{
 	{RuleAwaitRelease, when(isExpired, awaitRelease)},
 	{RuleGiveUp, when(isClosed, giveUp)},
 	{RuleCancelled, when(isClosed, cancelled)},
+	{RuleTimeUp, when(isReady, timeUp)},
 	{RuleSpecInvalid, when(isAvailable, specInvalid)},
 	{RuleSuspended, when(isReady, suspended)},
 	{RuleStartAfter, when(isReady, startingLater)},
@@ -199,11 +200,12 @@ func finished(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	p := s.write(s.status(), waiting{}) // a changed time to live is a new generation to acknowledge
-	ttl, end := s.Task.Spec.TTLSecondsAfterFinished, s.Task.Status.CompletionTime
-	if ttl == nil || end == nil {
+	ttl, isLimited := s.Task.Spec.TimeToLive(s.Task.Status.Phase)
+	end := s.Task.Status.CompletionTime
+	if !isLimited || end == nil {
 		return p, true
 	}
-	p.Requeue = end.Add(time.Duration(*ttl) * time.Second).Sub(s.Now)
+	p.Requeue = end.Add(ttl).Sub(s.Now)
 	p.DeleteTask = p.Requeue <= 0
 	return p, true
 }

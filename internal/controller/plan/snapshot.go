@@ -101,6 +101,7 @@ func (s *Snapshot) HolderNode() string {
 func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
 	status := s.Task.Status.DeepCopy()
 	status.ObservedGeneration = s.Task.Generation
+	s.wind(status)
 	return status
 }
 

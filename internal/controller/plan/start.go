@@ -39,7 +39,7 @@ func revokedUnclaimed(s *Snapshot) (Plan, bool) {
 	if stop := s.wantedStop(); stop != nil {
 		e = unclaimedStop(stop)
 	} else if !ended {
-		e = disruption(v1alpha1.EvidenceObservation, ReasonRevoked, "the term was revoked before its worker claimed it")
+		e = disruption(v1alpha1.EvidenceObservation, ReasonRevoked, "the term was revoked before its worker claimed it, by an operator that had lost its record, say; nothing ran")
 	}
 	return s.endAttempt(e, released), true
 }
@@ -51,7 +51,7 @@ func (s *Snapshot) unclaimedEnd() (end, bool) {
 		return failure(v1alpha1.EvidencePod, ReasonPodInvalid, "the template makes no valid Pod: %s", s.PodRefusal.Message), true
 	}
 	if s.PodRefusal != nil && s.PodRefusal.Kind == RefusedTaken || pod != nil && !s.isOwn(pod) {
-		return disruption(v1alpha1.EvidencePod, ReasonPodNameTaken, "another Pod is named %s", s.Task.Status.Holder.PodName), true
+		return disruption(v1alpha1.EvidencePod, ReasonPodNameTaken, "another Pod is named %s; the next attempt's has another name", s.Task.Status.Holder.PodName), true
 	}
 	if pod != nil {
 		if e, ended := s.podEndedUnclaimed(pod); ended {

@@ -87,8 +87,14 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 	if finished {
 		succeeded = asStatus(status.Phase == v1alpha1.PhaseCompleted)
 	}
-	set(v1alpha1.ConditionFinished, asStatus(finished), reason, message)
-	set(v1alpha1.ConditionSucceeded, succeeded, reason, message)
+	// The message is told where somebody looks for it, and not by those that say no more than that it is not so: `kubectl describe`
+	// prints them all.
+	news, end := message, ""
+	if finished {
+		news, end = "", message
+	}
+	set(v1alpha1.ConditionFinished, asStatus(finished), reason, end)
+	set(v1alpha1.ConditionSucceeded, succeeded, reason, end)
 	if w.reason != "" {
 		set(v1alpha1.ConditionWaiting, metav1.ConditionTrue, w.reason, w.message)
 	} else {
@@ -104,7 +110,7 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 	set(v1alpha1.ConditionReady, asStatus(finished && status.Phase != v1alpha1.PhaseDeadLettered), reason, message)
 	// Nothing goes on about a task that waits for somebody to repair it.
 	isStalled := status.Phase == v1alpha1.PhaseDeadLettered || w.reason == v1alpha1.WaitingSpecInvalid
-	set(v1alpha1.ConditionReconciling, asStatus(!finished && !isStalled), reason, message)
+	set(v1alpha1.ConditionReconciling, asStatus(!finished && !isStalled), reason, news)
 	if isStalled {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 	} else {
@@ -163,7 +169,8 @@ func (s *Snapshot) cancelRequest(status *v1alpha1.LeasedTaskStatus) (asked metav
 	return metav1.ConditionTrue, v1alpha1.ReasonRequested, why
 }
 
-// deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another.
+// deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another. It
+// reads the record alone, and no clock: that time was up is what is left where nothing else forbids one.
 func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
 	if isInDoubt(status) {
 		return doubtCause(spec, status)
@@ -173,6 +180,7 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 	if probe := lastOf(status.History); probe.ProbeFor > 0 {
 		detail += fmt.Sprintf("; probe %d found that it had no effect", probe.Attempt)
 	}
+	used := budgetUsed(&spec.Retry, status)
 	switch {
 	case last.Action == v1alpha1.RetryActionDeadLetter:
 		return v1alpha1.ReasonRetryRule, "a rule of spec.retry.rules ends the task; " + detail
@@ -182,8 +190,12 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 		return v1alpha1.ReasonStartTimeout, detail
 	case isFatal(&last):
 		return v1alpha1.ReasonCannotStart, detail
+	case used == "" && status.Deadline != nil && last.Attempt == 0:
+		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; no attempt was made"
+	case used == "" && status.Deadline != nil:
+		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; " + detail
 	}
-	return v1alpha1.ReasonBudgetExceeded, budgetUsed(&spec.Retry, status) + "; " + detail
+	return v1alpha1.ReasonBudgetExceeded, used + "; " + detail
 }
 
 // isHeld reports whether a worker holds the term, as far as the status knows.

@@ -12,8 +12,8 @@ import (
 // whatever clock the kubelet has.
 const pushSeconds = 1
 
-// wantedStop is whether and why the task's spec wants nothing of it to run; nil: it does not. Cancel comes before suspend:
-// it is final.
+// wantedStop is whether and why nothing of the task is to run; nil: it may. Cancel comes first: it is final, and its owner's word.
+// A time that is over comes before suspend, which could only put off the end.
 func (s *Snapshot) wantedStop() *fencing.Stop {
 	spec := &s.Task.Spec
 	stop := &fencing.Stop{Time: s.Now, GraceSeconds: int32(spec.StopGrace() / time.Second)} // at most 3600
@@ -24,6 +24,8 @@ func (s *Snapshot) wantedStop() *fencing.Stop {
 			stop.GraceSeconds = min(stop.GraceSeconds, grace)
 		}
 		return stop
+	case s.isTimeUp():
+		return timeUpStop(spec, stop)
 	case spec.IsSuspended() && !s.isOnlyChance():
 		stop.Reason = fencing.ReasonSuspended
 		return stop

@@ -16,7 +16,7 @@ var Transitions = []Transition{
 	{"", v1alpha1.PhaseAvailable, "accepted"},
 	{v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, "a term was granted and its token is recorded"},
 	{v1alpha1.PhaseAvailable, v1alpha1.PhaseCompleted, "another task with the same idempotency key and payload has completed: its result is this task's"},
-	{v1alpha1.PhaseAvailable, v1alpha1.PhaseDeadLettered, "another task with the same idempotency key and another payload runs, or has completed; the dead letter is written"},
+	{v1alpha1.PhaseAvailable, v1alpha1.PhaseDeadLettered, "timeouts.totalSeconds is over, or another task with the same idempotency key and another payload runs or has completed; nothing runs, and the dead letter is written"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, "the worker has claimed (recorded lazily: a task that ends within two seconds skips it)"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
@@ -36,7 +36,7 @@ var Transitions = []Transition{
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCancelled, "cancel is requested, and the attempt has submitted something other than a success"},
 	{v1alpha1.PhaseProbing, v1alpha1.PhaseCancelled, "cancel is requested, and no probe's term is open, or it has submitted something other than that the effect happened"},
 	{v1alpha1.PhaseExpired, v1alpha1.PhaseCancelled, "cancel is requested, and the old process can no longer run"},
-	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget is used up, a rule or onLostAttempt says so, or no probe could tell; its dead letter is written"},
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseDeadLettered, "the old process can no longer run; the task could not start, a budget or timeouts.totalSeconds is used up, a rule or onLostAttempt says so, or no probe could tell; its dead letter is written"},
 }
 
 // IsLegal reports whether a status may go from one phase to another. Staying is legal.

@@ -61,6 +61,9 @@ func (a *Attempt) LimitTo(limit time.Duration) {
 	}
 }
 
+// Deadline is when the attempt's time is over; Never: it is not bounded, or what it ends for is settled.
+func (a *Attempt) Deadline() Boot { return a.deadline }
+
 // MayStart reports whether the command may be started now.
 func (a *Attempt) MayStart(now Boot) bool {
 	return !a.started && !a.isOver() && a.Trust.IsFresh(now)

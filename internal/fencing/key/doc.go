@@ -34,7 +34,7 @@
 //	                 when the holder's task is gone: D after task and term were both seen gone, because until then the
 //	                 holder's process may live: its last renewal was before its term was gone, so by then it has fenced itself
 //	                 (a term that outlives its task is ended first, once it was seen unchanged for D)
-//	a block          when none of the dead letters that it names is there any more
+//	a block          when each of the dead letters that it names is gone or discarded
 //
 // The end is a deletion that names the Lease's UID and version, or, for a holder whose dead letter is to block the key, an
 // update that does. Deletion and not an emptied Lease, so that no key leaves anything behind.

@@ -55,7 +55,7 @@ const (
 	GroundFinished Ground = "HolderFinished"
 	// GroundHolderGone: the holder was deleted, and nothing of it can run any more.
 	GroundHolderGone Ground = "HolderGone"
-	// GroundUnblocked: none of the dead letters is there any more.
+	// GroundUnblocked: each of the dead letters is gone or discarded.
 	GroundUnblocked Ground = "Unblocked"
 )
 

@@ -20,6 +20,8 @@ type Snapshot struct {
 	// Live is true if the dead letter was read from the API server for this decision. A cache holds neither the task's spec
 	// nor, perhaps, the last answer.
 	Live bool
+	// Retention is the operator's default; 0: it has none.
+	Retention time.Duration
 	// Answer is what the API server said to the task that a plan of this pass wanted; nil: none did yet.
 	Answer *Answer
 }
@@ -37,12 +39,14 @@ type Answer struct {
 
 // Plan is what to do, in the order of its fields. The zero plan does nothing.
 type Plan struct {
-	// NeedsLive: a request is open, and must be decided from a live read.
+	// NeedsLive: a request is open, or the dead letter is to be deleted, and that must be decided from a live read.
 	NeedsLive bool
 	// Create is the task to make. Its answer goes into the snapshot, and is decided on again.
 	Create *v1alpha1.LeasedTask
 	// Status is written if it differs from what stands.
 	Status *v1alpha1.DeadLetterStatus
+	// Delete deletes the dead letter: its retention is over.
+	Delete bool
 	// Events and Counts follow.
 	Events []plan.Event
 	Counts []plan.Count
@@ -61,7 +65,7 @@ func Decide(s *Snapshot) Plan {
 	case dead.DeletionTimestamp != nil:
 		return Plan{}
 	case request <= dead.Status.LastRequest: // none, or an answered one
-		return s.write(s.status(), "")
+		return s.rest()
 	case !s.Live:
 		return Plan{NeedsLive: true}
 	case s.Answer == nil:
@@ -86,6 +90,7 @@ func (s *Snapshot) create() Plan {
 	record := s.record(status, v1alpha1.ReplayCreated)
 	record.TaskName, record.TaskUID = s.Answer.Name, s.Answer.UID
 	p := s.write(status, "")
+	s.expire(&p, status)
 	p.Counts = []plan.Count{{Counter: CountReplay, Label: string(v1alpha1.ReplayCreated)}}
 	p.Events = []plan.Event{{Reason: "Replayed", Action: "Replay", Note: fmt.Sprintf("Request %d made LeasedTask %s", record.Request, record.TaskName)}}
 	return p

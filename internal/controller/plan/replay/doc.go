@@ -9,5 +9,6 @@
 //
 //	decide.go  the order of things
 //	task.go    the task that a request makes
-//	status.go  records and conditions
+//	retention.go  what becomes of one that is settled: replayed, or discarded
+//	status.go     records and conditions
 package replay

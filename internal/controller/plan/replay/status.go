@@ -44,11 +44,16 @@ func (s *Snapshot) setConditions(status *v1alpha1.DeadLetterStatus, pending stri
 			ObservedGeneration: status.ObservedGeneration, LastTransitionTime: metav1.NewTime(s.Now),
 		})
 	}
-	reason, message := summary(status, pending)
+	reason, message := s.summary(status, pending)
 	if made := lastCreated(status); made != nil {
 		set(v1alpha1.ConditionReplayed, true, v1alpha1.ReasonReplayed, madeBy(made))
 	} else {
 		set(v1alpha1.ConditionReplayed, false, reason, message)
+	}
+	if status.DiscardTime != nil {
+		set(v1alpha1.ConditionDiscarded, true, v1alpha1.ReasonDiscarded, s.DeadLetter.Spec.Discard.Reason)
+	} else {
+		set(v1alpha1.ConditionDiscarded, false, v1alpha1.ReasonNotDiscarded, "")
 	}
 	isStalled, isPending := reason == v1alpha1.ReasonReplayRefused, reason == v1alpha1.ReasonReplayPending
 	set(v1alpha1.ConditionReady, !isStalled && !isPending, reason, message)
@@ -57,11 +62,13 @@ func (s *Snapshot) setConditions(status *v1alpha1.DeadLetterStatus, pending stri
 }
 
 // summary says how the dead letter stands.
-func summary(status *v1alpha1.DeadLetterStatus, pending string) (reason, message string) {
+func (s *Snapshot) summary(status *v1alpha1.DeadLetterStatus, pending string) (reason, message string) {
 	n := len(status.Replays)
 	switch {
 	case pending != "":
 		return v1alpha1.ReasonReplayPending, "the API server could not answer yet: " + pending
+	case status.DiscardTime != nil:
+		return v1alpha1.ReasonDiscarded, s.DeadLetter.Spec.Discard.Reason
 	case n == 0:
 		return v1alpha1.ReasonNotReplayed, "no replay was asked for"
 	case status.Replays[n-1].Outcome == v1alpha1.ReplayRefused:
