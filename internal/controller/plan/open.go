@@ -154,8 +154,8 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	status := s.status()
 	s.record(status, e)
 	last := lastOf(status.History) // with the outcome that the task's rules made of it
-	if ended, pauses := s.pauseAfter(status); pauses {
-		status.NextAttemptTime = s.in(Backoff(&s.Task.Spec.Retry.Backoff, ended, s.Jitter))
+	if n, pauses := s.endsBefore(status); pauses {
+		status.NextAttemptTime = s.in(Backoff(&s.Task.Spec.Retry.Backoff, n, s.Jitter))
 	}
 	var p Plan
 	if isReleased {
@@ -169,9 +169,9 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	return p
 }
 
-// pauseAfter says whether the end that is last on record is followed by a pause, and after how many it is the pause. The end of an
+// endsBefore says whether the end that is last on record is followed by a pause, and after how many it is the pause. The end of an
 // attempt that is in doubt is not: its pause follows once a probe has answered.
-func (s *Snapshot) pauseAfter(status *v1alpha1.LeasedTaskStatus) (ended int32, pauses bool) {
+func (s *Snapshot) endsBefore(status *v1alpha1.LeasedTaskStatus) (n int32, pauses bool) {
 	last := lastOf(status.History)
 	switch {
 	case last.Outcome == v1alpha1.AttemptStopped, s.isOver(status):
