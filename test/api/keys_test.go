@@ -218,6 +218,10 @@ func TestASuspendedHolderKeepsItsKey(t *testing.T) {
 	s.until(first, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
 	second := s.start("second", alone("db"))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
+	version, held := second.ResourceVersion, s.lock(key.Concurrency, "db").ResourceVersion
+	time.Sleep(2 * time.Second)
+	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(second), second))
+	s.must(second.ResourceVersion == version && s.lock(key.Concurrency, "db").ResourceVersion == held, "a task that waits, or its key, is written again")
 	s.ok(s.edit(first, suspended(false)))
 	s.until(first, "granted again", in(v1alpha1.PhaseClaimed, 2))
 }

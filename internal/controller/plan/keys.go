@@ -73,7 +73,7 @@ func (s *Snapshot) claimant() *key.Claimant {
 		Duration:       spec.LeaseDuration(),
 		BlocksWhenDead: spec.OnDeadLetter == v1alpha1.DeadLetterBlockKey,
 	}
-	if s.Live && len(s.Keys) > 0 {
+	if s.Live && s.idempotencyKey() != nil {
 		c.Hash = PayloadHash(spec)
 	}
 	return c

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ func clean() *scene {
 	s := newScene()
 	for _, tell := range []func(*scene){
 		plain, retried, lost, frozen, continued, leaseDeleted, submissionLostWithLease, taskDeleted, unauditedClaim, doubtfulRenewal,
-		givenUp, grantUnrecorded, podMadeAgain, repeatedSubmission,
+		givenUp, grantUnrecorded, podMadeAgain, repeatedSubmission, keyTaken,
 	} {
 		tell(s)
 	}
@@ -20,6 +21,21 @@ func clean() *scene {
 
 func plain(s *scene) {
 	tl := s.task("plain")
+	tl.begin()
+	tl.succeed()
+}
+
+// keyTaken is a task that takes a key whose answer is too old: a Lease that goes from holder to holder, and is no term.
+func keyTaken(s *scene) {
+	tl := s.task("keyed")
+	key := func(verb string, code int, holder string, over any) {
+		tl.rv++
+		tl.event(leases, verb, "lh-key-1", code, author{user: operatorUser}, object{"metadata": object{"resourceVersion": over}}, object{"metadata": object{
+			"name": "lh-key-1", "uid": "key-1", "creationTimestamp": tl.now.Truncate(time.Second), "resourceVersion": fmt.Sprint(tl.rv),
+			"labels": object{taskLabel: tl.uid, keyLabel: "Idempotency"}}, "spec": object{"holderIdentity": holder}})
+	}
+	key("create", 201, "another", nil)
+	key("update", 200, tl.uid, fmt.Sprint(tl.rv))
 	tl.begin()
 	tl.succeed()
 }

@@ -59,7 +59,7 @@ func (w *world) addSight(byUID map[string][]sight, s sight, raw json.RawMessage)
 		return
 	}
 	s.rv = rv
-	if s.lease.Metadata.Labels[taskLabel] != "" {
+	if labels := s.lease.Metadata.Labels; labels[taskLabel] != "" && labels[keyLabel] == "" {
 		byUID[s.lease.Metadata.UID] = append(byUID[s.lease.Metadata.UID], s)
 	}
 }

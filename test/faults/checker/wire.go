@@ -14,6 +14,7 @@ const (
 	pods   = "pods"
 
 	taskLabel            = "leasehold.io/task" // its value is the task's UID
+	keyLabel             = "leasehold.io/key"  // of a Lease that is no term
 	claimAnnotation      = "leasehold.io/claim"
 	submissionAnnotation = "leasehold.io/submission"
 
