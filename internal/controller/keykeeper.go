@@ -3,8 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +25,7 @@ type KeyKeeper struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 
-	gone goneHolders
+	holders holders
 }
 
 // Reconcile is one pass: get, plan, execute.
@@ -64,7 +62,7 @@ func (k *KeyKeeper) read(ctx context.Context, from client.Reader, name types.Nam
 	lease := &coordinationv1.Lease{}
 	if err := from.Get(ctx, name, lease); err != nil {
 		if apierrors.IsNotFound(err) {
-			k.gone.forget(name)
+			k.holders.forget(name)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("get Lease of a key: %w", err)
@@ -82,7 +80,7 @@ func (k *KeyKeeper) isAtWork(ctx context.Context, namespace string, lock *key.Lo
 	return state == key.TaskUnfinished, err
 }
 
-// taskState says what became of the task that a lock names.
+// taskState says what has become of the task that a lock names.
 func taskState(ctx context.Context, from client.Reader, namespace string, lock *key.Lock) (key.TaskState, error) {
 	task := &v1alpha1.LeasedTask{}
 	err := from.Get(ctx, types.NamespacedName{Namespace: namespace, Name: lock.HolderName}, task)
@@ -91,12 +89,18 @@ func taskState(ctx context.Context, from client.Reader, namespace string, lock *
 		return key.TaskGone, nil
 	case err != nil:
 		return "", fmt.Errorf("get holder of a key: %w", err)
-	case task.Status.Phase == v1alpha1.PhaseCompleted:
-		return key.TaskCompleted, nil
-	case task.Status.Phase.IsFinished():
-		return key.TaskEnded, nil
 	}
-	return key.TaskUnfinished, nil
+	return stateOf(task), nil
+}
+
+func stateOf(task *v1alpha1.LeasedTask) key.TaskState {
+	switch {
+	case task.Status.Phase == v1alpha1.PhaseCompleted:
+		return key.TaskCompleted
+	case task.Status.Phase.IsFinished():
+		return key.TaskEnded
+	}
+	return key.TaskUnfinished
 }
 
 // look takes the rest of a snapshot, from the API server: the holder, its term if it is gone, and the dead letters that would
@@ -121,9 +125,14 @@ func (k *KeyKeeper) look(ctx context.Context, name types.NamespacedName, lock *k
 		return seen, nil, nil
 	}
 	var err error
-	if seen.Task, err = taskState(ctx, k.Live, name.Namespace, lock); err != nil || seen.Task != key.TaskGone {
-		k.gone.forget(name)
-		return seen, nil, err
+	if seen.Task, err = taskState(ctx, k.Live, name.Namespace, lock); err != nil {
+		return nil, nil, err
+	}
+	if end, isKnown := k.holders.endOf(name, lock.HolderUID); isKnown && seen.Task == key.TaskGone {
+		seen.Task = end
+	}
+	if seen.Task != key.TaskGone {
+		return seen, nil, nil
 	}
 	term := &coordinationv1.Lease{}
 	err = k.Live.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: mailbox.Name(lock.HolderUID)}, term)
@@ -131,7 +140,7 @@ func (k *KeyKeeper) look(ctx context.Context, name types.NamespacedName, lock *k
 		return nil, nil, fmt.Errorf("get term of a holder that is gone: %w", err)
 	}
 	mark := fmt.Sprint(lock.UID, " ", lock.ResourceVersion, " ", seen.HasTerm, " ", term.UID, " ", term.ResourceVersion)
-	seen.Since = k.gone.since(name, mark, k.Clock.Now())
+	seen.Since = k.holders.since(name, mark, k.Clock.Now())
 	return seen, term, nil
 }
 
@@ -153,7 +162,7 @@ func (k *KeyKeeper) execute(ctx context.Context, name types.NamespacedName, lock
 	if err != nil {
 		return err // conflict and not-found are outcomes
 	}
-	k.gone.forget(name)
+	k.holders.forget(name)
 	keysEnded.WithLabelValues(string(keeping.Ground)).Inc()
 	log.FromContext(ctx).V(3).Info("Ended the hold of a key", "action", keeping.Action, "ground", keeping.Ground, "holder", lock.HolderName)
 	return nil
@@ -161,35 +170,4 @@ func (k *KeyKeeper) execute(ctx context.Context, name types.NamespacedName, lock
 
 func (k *KeyKeeper) deleteLease(ctx context.Context, lease *coordinationv1.Lease) error {
 	return k.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
-}
-
-// goneHolders remembers since when a holder that is gone, and what is left of it, was seen as it is. One whose key comes to an end
-// is forgotten.
-type goneHolders struct {
-	mu   sync.Mutex
-	seen map[types.NamespacedName]goneHolder
-}
-
-type goneHolder struct {
-	mark string
-	at   time.Time
-}
-
-func (g *goneHolders) since(name types.NamespacedName, mark string, now time.Time) time.Time {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if was, ok := g.seen[name]; ok && was.mark == mark {
-		return was.at
-	}
-	if g.seen == nil {
-		g.seen = map[types.NamespacedName]goneHolder{}
-	}
-	g.seen[name] = goneHolder{mark, now}
-	return now
-}
-
-func (g *goneHolders) forget(name types.NamespacedName) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.seen, name)
 }

@@ -146,7 +146,7 @@ func TestWhatTheKeeperIsToldOf(t *testing.T) {
 		}
 	}
 	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "default", Name: key.Name(key.Concurrency, "db")}}}
-	if diff := cmp.Diff(want, keysOfTask(t.Context(), task)); diff != "" {
+	if diff := cmp.Diff(want, (&KeyKeeper{}).keysOfTask(t.Context(), task)); diff != "" {
 		t.Errorf("keys of a task (-want +got):\n%s", diff)
 	}
 	blocked := keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl-2", "dl-1"} })
@@ -183,7 +183,34 @@ func TestTheKeeperTellsTasksOfOneNameApart(t *testing.T) {
 		t.Errorf("the key is still held: %v", err)
 	}
 	pass()
-	if len(k.gone.seen) > 0 {
-		t.Errorf("it remembers %v", k.gone.seen)
+	if len(k.holders.gone) > 0 {
+		t.Errorf("it remembers %v", k.holders.gone)
+	}
+}
+
+// TestTheKeeperDoesNotWaitForAHolderThatItSawFinish: a task with a time to live of zero is gone by the time of the pass.
+func TestTheKeeperDoesNotWaitForAHolderThatItSawFinish(t *testing.T) {
+	for phase, isFreed := range map[v1alpha1.Phase]bool{v1alpha1.PhaseCompleted: true, v1alpha1.PhaseCancelled: true, v1alpha1.PhaseRunning: false} {
+		c := clientWith(t, keyLease())
+		k := &KeyKeeper{Client: c, Live: c, Clock: clocktesting.NewFakeClock(start)}
+		for _, request := range k.keysOfTask(t.Context(), serialTask(0, ended(phase))) {
+			if _, err := k.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), request.NamespacedName, &coordinationv1.Lease{}); (err != nil) != isFreed {
+				t.Errorf("%s: %v, want freed: %t", phase, err, isFreed)
+			}
+		}
+		if isFreed && len(k.holders.ended) > 0 {
+			t.Errorf("it remembers %v", k.holders.ended)
+		}
+	}
+	// Another task that ended says nothing of the holder.
+	c := clientWith(t, keyLease())
+	k := &KeyKeeper{Client: c, Live: c, Clock: clocktesting.NewFakeClock(start)}
+	for _, request := range k.keysOfTask(t.Context(), serialTask(1, ended(v1alpha1.PhaseCompleted))) {
+		if result, err := k.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != 10*time.Second {
+			t.Errorf("look again in %s: %v", result.RequeueAfter, err)
+		}
 	}
 }

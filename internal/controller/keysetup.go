@@ -35,7 +35,7 @@ func (k *KeyKeeper) setup(ctx context.Context, mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("key").
 		For(&coordinationv1.Lease{}, builder.WithPredicates(predicate.NewPredicateFuncs(isKeyLease))).
-		Watches(&v1alpha1.LeasedTask{}, handler.EnqueueRequestsFromMapFunc(keysOfTask), builder.WithPredicates(endsOfTasks)).
+		Watches(&v1alpha1.LeasedTask{}, handler.EnqueueRequestsFromMapFunc(k.keysOfTask), builder.WithPredicates(endsOfTasks)).
 		Watches(&v1alpha1.DeadLetter{}, handler.EnqueueRequestsFromMapFunc(k.keysOfLetter), builder.WithPredicates(endsOfLetters)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: keysAtOnce}).
 		Complete(k)
@@ -76,11 +76,18 @@ var endsOfTasks = predicate.Funcs{
 	},
 }
 
-func keysOfTask(_ context.Context, o client.Object) (requests []reconcile.Request) {
-	if task, ok := o.(*v1alpha1.LeasedTask); ok {
-		for _, name := range keyLeasesOf(task) {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: task.Namespace, Name: name}})
+// keysOfTask asks for a pass over the keys of a task, and notes its end: by the time of the pass it may be gone.
+func (k *KeyKeeper) keysOfTask(_ context.Context, o client.Object) (requests []reconcile.Request) {
+	task, ok := o.(*v1alpha1.LeasedTask)
+	if !ok {
+		return nil
+	}
+	for _, lease := range keyLeasesOf(task) {
+		name := types.NamespacedName{Namespace: task.Namespace, Name: lease}
+		if state := stateOf(task); state != key.TaskUnfinished {
+			k.holders.ends(name, string(task.UID), state)
 		}
+		requests = append(requests, reconcile.Request{NamespacedName: name})
 	}
 	return requests
 }

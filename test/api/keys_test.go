@@ -249,6 +249,22 @@ func TestAHolderThatIsDeletedIsReplacedOnceNothingOfItCanRun(t *testing.T) {
 	}
 }
 
+func TestAKeyChangesHandsAtOnceAlsoIfItsHolderDoesNotStay(t *testing.T) {
+	s := set(t, nil)
+	first := s.start("first", alone("db"), func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(0)) })
+	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	second := s.start("second", alone("db"))
+	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
+	a := s.agentOf(first)
+	s.ok(a.claimTerm())
+	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted}))
+	ended := time.Now()
+	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	if waited := time.Since(ended); waited > 8*time.Second { // the lease's duration is ten
+		t.Errorf("granted after %s", waited)
+	}
+}
+
 // TestATermThatOutlivesItsTaskIsEnded: the task was deleted with its dependents orphaned, say. Nothing else would ever end it.
 func TestATermThatOutlivesItsTaskIsEnded(t *testing.T) {
 	s := set(t, nil)
