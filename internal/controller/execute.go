@@ -32,12 +32,8 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 		if s.GrantProblem = problem; problem != nil {
 			return r.execute(ctx, s, plan.Decide(s))
 		}
-	case p.Stop != nil:
-		if err := r.patchTerm(ctx, s.Term, "stop", fencing.StopPatch(s.Term, *p.Stop)); err != nil {
-			return 0, err
-		}
-	case p.Revoke != nil:
-		if err := r.patchTerm(ctx, s.Term, "revoke", fencing.RevokePatch(s.Term, p.Revoke.Expired)); err != nil {
+	case p.Stop != nil, p.Revoke != nil:
+		if err := r.endTerm(ctx, s.Term, &p); err != nil {
 			return 0, err
 		}
 	}
@@ -83,6 +79,13 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 		return 0, r.deleteTask(ctx, s.Task)
 	}
 	return max(0, p.Requeue), nil
+}
+
+func (r *Reconciler) endTerm(ctx context.Context, term *fencing.Term, p *plan.Plan) error {
+	if p.Stop != nil {
+		return r.patchTerm(ctx, term, "stop", fencing.StopPatch(term, *p.Stop))
+	}
+	return r.patchTerm(ctx, term, "revoke", fencing.RevokePatch(term, p.Revoke.Expired))
 }
 
 // patchTerm stops or revokes the term exactly as it was seen. Losing that race is an outcome, not an error of the API server's. A
