@@ -14,6 +14,8 @@ const (
 	PayloadFile    = "LEASEHOLD_PAYLOAD_FILE"        // path of the payload, byte for byte; an empty file if there is none
 	CancelFile     = "LEASEHOLD_CANCEL_FILE"         // path of a file that appears, holding the reason, before the worker is told to stop
 	ResultFile     = "LEASEHOLD_RESULT_FILE"         // path to write the result to
+	CheckpointFile = "LEASEHOLD_CHECKPOINT_FILE"     // path of what the attempt before left, and to write what the next one is to find
+	Socket         = "LEASEHOLD_SOCKET"              // path of the agent's Unix socket
 	Deadline       = "LEASEHOLD_DEADLINE"            // RFC 3339 time at which the worker will be told to stop; empty: its time is not bounded
 )
 
@@ -29,15 +31,18 @@ const (
 	AgentAttemptSeconds   = AgentPrefix + "ATTEMPT_SECONDS"    // 0: no bound
 	AgentTaskDeadline     = AgentPrefix + "TASK_DEADLINE"      // RFC 3339; empty: no bound
 	AgentOnRenewalFailure = AgentPrefix + "ON_RENEWAL_FAILURE" // Fence or Continue
+	AgentHeartbeat        = AgentPrefix + "HEARTBEAT"          // Process or Application
 )
 
 // Files and directories in the worker container.
 const (
-	BinDir         = "/leasehold/bin"     // the agent; read-only
-	AgentPath      = BinDir + "/agent"    //
-	RunDir         = "/leasehold/run"     // writable, one per attempt
-	ResultPath     = RunDir + "/result"   //
-	CancelPath     = RunDir + "/cancel"   //
+	BinDir         = "/leasehold/bin"   // the agent; read-only
+	AgentPath      = BinDir + "/agent"  //
+	RunDir         = "/leasehold/run"   // writable, one per attempt
+	ResultPath     = RunDir + "/result" //
+	CancelPath     = RunDir + "/cancel" //
+	CheckpointPath = RunDir + "/checkpoint"
+	SocketPath     = RunDir + "/agent.sock"
 	PayloadDir     = "/leasehold/payload" // read-only
 	PayloadPath    = PayloadDir + "/payload"
 	APIDir         = "/leasehold/api" // the Pod's bound token and the API server's certificate; read-only

@@ -59,6 +59,7 @@ const (
 	// ReasonDeadlineExceeded: timeouts.totalSeconds is over.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 	ReasonRetryRule        = "RetryRule"      // a rule of spec.retry.rules says DeadLetter
+	ReasonNotRetryable     = "NotRetryable"   // the worker says that another attempt cannot succeed
 	ReasonLostAttempt      = "LostAttempt"    // an attempt may have had its effect, and onLostAttempt is DeadLetter
 	ReasonOutcomeUnknown   = "OutcomeUnknown" // no probe could tell whether an attempt had its effect
 	ReasonProbing          = "Probing"        // a probe runs

@@ -34,6 +34,11 @@ func (s *LeasedTaskSpec) OnRenewalFailure() RenewalFailurePolicy {
 	return cmp.Or(s.Lease.OnRenewalFailure, RenewalFailureFence)
 }
 
+// Heartbeat is what keeps the lease renewed.
+func (s *LeasedTaskSpec) Heartbeat() HeartbeatSource {
+	return cmp.Or(s.Lease.Heartbeat, HeartbeatProcess)
+}
+
 // StartTimeout bounds the time from grant to claim.
 func (s *LeasedTaskSpec) StartTimeout() time.Duration {
 	return seconds(s.Timeouts.StartSeconds, DefaultStartSeconds)

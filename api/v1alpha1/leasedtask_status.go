@@ -35,7 +35,7 @@ const (
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || (oldSelf.phase + '>' + self.phase) in ['Available>Claimed', 'Available>Completed', 'Available>DeadLettered', 'Claimed>Running', 'Claimed>Completed', 'Running>Completed', 'Claimed>Available', 'Running>Available', 'Claimed>Expired', 'Running>Expired', 'Expired>Available', 'Expired>DeadLettered', 'Claimed>Probing', 'Running>Probing', 'Expired>Probing', 'Probing>Completed', 'Probing>Available', 'Probing>Expired', 'Available>Cancelled', 'Claimed>Cancelled', 'Running>Cancelled', 'Expired>Cancelled', 'Probing>Cancelled']))",message="changes only as docs/lifecycle.md says",messageExpression="'illegal change from ' + oldSelf.phase + ' to ' + (has(self.phase) ? self.phase : '(none)')",reason=FieldValueForbidden,fieldPath=".phase"
-// +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
+// +kubebuilder:validation:XValidation:rule="(oldSelf.hasValue() && has(oldSelf.value().phase)) || ((!has(self.phase) || self.phase == 'Available') && !has(self.fencingToken) && !has(self.attempt) && !has(self.result) && !has(self.resultRef))",optionalOldSelf=true,message="the first phase is Available, without attempt, token and result",reason=FieldValueForbidden,fieldPath=".phase"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.fencingToken) || (has(self.fencingToken) && self.fencingToken >= oldSelf.fencingToken)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".fencingToken"
 // +kubebuilder:validation:XValidation:rule="!(has(self.phase) && self.phase == 'Claimed' && (!has(oldSelf.phase) || oldSelf.phase != 'Claimed')) || (has(self.fencingToken) && (!has(oldSelf.fencingToken) || self.fencingToken > oldSelf.fencingToken))",message="rises with every grant",reason=FieldValueForbidden,fieldPath=".fencingToken"
 // +kubebuilder:validation:XValidation:rule="(has(self.fencingToken) == has(oldSelf.fencingToken) && (!has(self.fencingToken) || self.fencingToken == oldSelf.fencingToken)) || (has(self.phase) && (self.phase == 'Claimed' || self.phase == 'Probing') && has(oldSelf.phase) && (oldSelf.phase == 'Available' || oldSelf.phase == 'Probing'))",message="changes with a grant only",reason=FieldValueForbidden,fieldPath=".fencingToken"
@@ -44,6 +44,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.uncertain) || (has(self.uncertain) && self.uncertain.attempt == oldSelf.uncertain.attempt) || (has(oldSelf.phase) && oldSelf.phase == 'Probing')",message="is settled by a probe only",reason=FieldValueForbidden,fieldPath=".uncertain"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.attempt) || (has(self.attempt) && self.attempt >= oldSelf.attempt)",message="never gets lower",reason=FieldValueForbidden,fieldPath=".attempt"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.result) || (has(self.result) && self.result == oldSelf.result)",message="immutable once set",reason=FieldValueForbidden,fieldPath=".result"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.resultRef) || (has(self.resultRef) && self.resultRef == oldSelf.resultRef)",message="immutable once set",reason=FieldValueForbidden,fieldPath=".resultRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.result) || !has(self.resultRef)",message="there is a result already: one of the two is the result",fieldPath=".resultRef"
 type LeasedTaskStatus struct {
 	// phase is where the task stands.
 	// +optional
@@ -97,10 +99,29 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	LeaseUID string `json:"leaseUID,omitempty"`
 
-	// result is what the worker wrote to $LEASEHOLD_RESULT_FILE, verified; at most 32 KiB. Unset unless Completed.
+	// result is what the worker gave as its result, in $LEASEHOLD_RESULT_FILE or by the agent's socket, verified; at most 32 KiB.
+	// Unset unless Completed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Result *string `json:"result,omitempty"`
+
+	// resultRef is where the result is kept, where the worker gave such a reference instead of a result. It is recorded as given:
+	// nobody has followed it, so whoever reads it compares the digest. Unset unless Completed.
+	// +optional
+	ResultRef ResultRef `json:"resultRef,omitempty,omitzero"`
+
+	// progress is how far the worker of the current or last attempt has come, by its own account. It is recorded at most every 10
+	// seconds, and when the attempt ends; a new attempt begins without, and a finished task keeps the last.
+	// +optional
+	Progress Progress `json:"progress,omitempty,omitzero"`
+
+	// checkpoint is what the worker left for the next attempt, at most 1024 bytes. The worker's is on its Lease; it is recorded here
+	// when the attempt ends, and with progress. If somebody deletes the Lease of a running attempt, what is recorded here is
+	// what the next one gets. Unset: it left nothing. It is visible to whoever may read tasks or Leases in the namespace.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Checkpoint string `json:"checkpoint,omitempty"`
 
 	// nextAttemptTime is when the pause before the next attempt or probe ends. Unset while one is under way.
 	// +optional
@@ -267,6 +288,18 @@ type AttemptRecord struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ProbeFor int32 `json:"probeFor,omitempty"`
+
+	// failureClass is what the worker said of its failure by the agent's socket: Permanent (retryable: false; the task ends, unless
+	// a rule of spec.retry.rules says otherwise), or Transient (retryable: true). Unset: it said neither.
+	// +optional
+	FailureClass FailureClass `json:"failureClass,omitempty"`
+
+	// retryAfterSeconds is the pause before the next attempt that the worker asked for, in seconds, in place of the back-off's.
+	// Unset: it asked for none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	RetryAfterSeconds *int32 `json:"retryAfterSeconds,omitempty"`
 
 	// lateSubmission is set when the attempt's agent submitted after its term had been revoked, and was refused.
 	// +optional

@@ -275,6 +275,16 @@ type LeaseSpec struct {
 	// +kubebuilder:validation:Maximum=3600
 	DurationSeconds int32 `json:"durationSeconds,omitempty"`
 
+	// heartbeat says what keeps the lease renewed. Process: that the worker's command runs. Application: that the command says, by
+	// the agent's socket ($LEASEHOLD_SOCKET), that it works: with POST /v1/heartbeat, or with anything else that it posts there.
+	// Once it has been silent for three quarters of durationSeconds, counted from its start or from when it was last heard, the
+	// lease is not renewed any more; the command's cancel file says HeartbeatMissed, it gets SIGTERM, and is killed with all that
+	// it started, as by a fence: before durationSeconds have passed since it was last heard. The attempt is a failure with reason
+	// HeartbeatMissed, unless the command wrote its result and exited with 0 meanwhile. A command that is told to stop need not say
+	// anything. Have it say so every durationSeconds/4, or more often. Default Process.
+	// +optional
+	Heartbeat HeartbeatSource `json:"heartbeat,omitempty"`
+
 	// onRenewalFailure says what a worker does that cannot renew its lease in time. Fence: it ends its process tree before
 	// D has passed, and attempts do not overlap; the lost attempt is a disruption. Continue: it works on and keeps trying,
 	// through an outage of the API server say, until it is told that its term was revoked; after a partition it may
@@ -283,6 +293,18 @@ type LeaseSpec struct {
 	// +optional
 	OnRenewalFailure RenewalFailurePolicy `json:"onRenewalFailure,omitempty"`
 }
+
+// HeartbeatSource says what keeps a lease renewed.
+//
+// +kubebuilder:validation:Enum=Process;Application
+type HeartbeatSource string
+
+const (
+	// HeartbeatProcess: that the worker's command runs.
+	HeartbeatProcess HeartbeatSource = "Process"
+	// HeartbeatApplication: that the command says that it works.
+	HeartbeatApplication HeartbeatSource = "Application"
+)
 
 // RenewalFailurePolicy says what a worker does that cannot renew its lease in time.
 //

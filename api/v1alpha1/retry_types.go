@@ -21,14 +21,16 @@ type RetrySpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	MaxDisruptions *int32 `json:"maxDisruptions,omitempty"`
 
-	// backoff is the pause before the next attempt.
+	// backoff is the pause before the next attempt. A worker that fails may ask for another, of 0 to 86400 seconds, by the agent's
+	// socket (retryAfterSeconds); that one has no jitter.
 	// +optional
 	Backoff BackoffSpec `json:"backoff,omitzero"`
 
-	// rules say otherwise for attempts that ended in a certain way, at most 20. The first that matches decides; where none does,
-	// a failure is charged to maxAttempts, a disruption to maxDisruptions, and an attempt that could not start ends the
-	// task. A success is never judged by them, nor an attempt that was told to stop by cancel or suspend, or because
-	// timeouts.totalSeconds is over; no rule brings back a task whose total time is.
+	// rules say otherwise for attempts that ended in a certain way, at most 20. They are asked first, and the first that matches
+	// decides. Where none does, a failure that its worker called permanent (POST /v1/fail with retryable: false) ends the task, and
+	// so does an attempt that could not start; any other failure is charged to maxAttempts, a disruption to maxDisruptions. A
+	// success is never judged by them, nor an attempt that was told to stop by cancel or suspend, or because timeouts.totalSeconds
+	// is over; no rule brings back a task whose total time is.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

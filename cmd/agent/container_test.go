@@ -87,6 +87,7 @@ func settings(srv *agenttest.Server) []string {
 		env.Namespace + "=default", env.FencingToken + "=17592186044417", env.ResultFile + "=" + env.ResultPath, env.CancelFile + "=" + env.CancelPath,
 		env.AgentLease + "=lh-1", env.AgentPodName + "=pod-1", env.AgentPodUID + "=uid-1", env.AgentNodeName + "=node-1",
 		env.AgentDurationSeconds + "=10", env.AgentStopGrace + "=30", env.AgentOnRenewalFailure + "=Fence", env.AgentAttemptSeconds + "=0",
+		env.AgentHeartbeat + "=Process", env.Socket + "=" + env.SocketPath, env.CheckpointFile + "=" + env.CheckpointPath,
 	}
 }
 

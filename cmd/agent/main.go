@@ -4,6 +4,7 @@
 //
 //	agent install DEST              copy this binary to DEST, for an init container
 //	agent -- COMMAND [ARGS...]      run COMMAND; the settings come from LEASEHOLD_AGENT_* and the files of package env
+//	agent call METHOD PATH [BODY]   from inside COMMAND: one request to the agent's socket, for images without curl
 package main
 
 import (
@@ -18,11 +19,13 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/leasehold-io/leasehold/api/env"
 	"github.com/leasehold-io/leasehold/internal/agent"
 )
 
 const usage = `usage: agent install DEST
        agent -- COMMAND [ARGS...]
+       agent call METHOD PATH [BODY | -]
 `
 
 // The agent lives in the worker's container and from its memory. It has little to do, so it collects early and uses few
@@ -43,6 +46,12 @@ func run(args []string) int {
 	case len(args) == 2 && args[0] == "install":
 		if err := agent.Install(args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, "agent: install:", err)
+			return 1
+		}
+		return 0
+	case (len(args) == 3 || len(args) == 4) && args[0] == "call":
+		if err := agent.Call(os.Getenv(env.Socket), args[1:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "agent: call:", err)
 			return 1
 		}
 		return 0

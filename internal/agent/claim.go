@@ -25,7 +25,7 @@ func (a *Agent) claim(ctx context.Context) (attempt *holder.Attempt, stopped boo
 		switch now := a.Clock.Boot(); c.Hear(reply.Answer, reply.IsDenied(), now) {
 		case holder.ClaimHeld:
 			a.Log.Info("Claimed", "lease", a.Config.Lease, "token", a.Config.Token)
-			return a.begin(start, now, reply.Stop, stopped), stopped
+			return a.begin(start, now, reply.Heard, stopped), stopped
 		case holder.ClaimLost:
 			a.Log.Error("Claim refused", "form", form, "status", reply.Code)
 			return nil, stopped
@@ -40,17 +40,21 @@ func (a *Agent) claim(ctx context.Context) (attempt *holder.Attempt, stopped boo
 }
 
 // begin is the attempt of a claim that was sent at start and is known to stand at now. A repeated claim may find that the
-// first one was told to stop.
-func (a *Agent) begin(start, now holder.Boot, ordered *fencing.Stop, stopped bool) *holder.Attempt {
+// first one was told to stop. What the attempt before left for this one came with the same answer.
+func (a *Agent) begin(start, now holder.Boot, heard fencing.Heard, stopped bool) *holder.Attempt {
 	held := holder.NewTrust(a.Config.Timing, a.Config.OnRenewalFailure)
 	held.Succeed(start, a.Jitter())
 	attempt := holder.NewAttempt(held, a.Config.StopGrace)
 	attempt.LimitTo(a.Config.AttemptLimit)
+	if a.Config.Heartbeat == holder.Application {
+		attempt.RequireHeartbeats()
+	}
+	a.notes.checkpoint = heard.Checkpoint
 	if stopped {
 		attempt.Stop(now)
 	}
-	if ordered != nil {
-		attempt.Order(*ordered, now)
+	if heard.Stop != nil {
+		attempt.Order(*heard.Stop, now)
 	}
 	return attempt
 }
@@ -58,10 +62,16 @@ func (a *Agent) begin(start, now holder.Boot, ordered *fencing.Stop, stopped boo
 func (a *Agent) sendClaim(ctx context.Context, form holder.ClaimForm) Reply {
 	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
 	defer cancel()
+	var reply Reply
 	if form == holder.ClaimRepeat {
-		return a.Mailbox.Renew(ctx, a.Clock.Wall())
+		reply = a.Mailbox.Renew(ctx, a.Clock.Wall(), fencing.Note{})
+	} else {
+		reply = a.Mailbox.Claim(ctx, a.Clock.Wall())
 	}
-	return a.Mailbox.Claim(ctx, a.Clock.Wall())
+	if reply.Unread { // the checkpoint was in it, and the command must not begin without
+		reply = Reply{Answer: fencing.Unavailable, Detail: "the answer was cut short"}
+	}
+	return reply
 }
 
 // waitUntil waits for a time, and reports whether a stop came first. With ignore, a stop does not end the wait.

@@ -30,11 +30,20 @@ type Config struct {
 	TaskDeadline time.Time     // when the task's total time is over, which the controller sees to; zero: it is not bounded
 	// OnRenewalFailure is what to do when the term cannot be renewed.
 	OnRenewalFailure holder.OnRenewalFailure
+	// Heartbeat is what keeps the lease renewed.
+	Heartbeat holder.Heartbeat
+
+	// What the command finds in its environment, and at its socket too.
+	Task           string
+	Attempt        int64
+	IdempotencyKey string
 
 	TokenPath      string
 	CAPath         string
 	ResultPath     string
 	CancelPath     string // a file that says why the command is told to stop
+	CheckpointPath string // a file for the next attempt
+	SocketPath     string // where the command reaches the agent
 	TerminationLog string
 	CgroupRoot     string
 }
@@ -81,10 +90,15 @@ func ConfigFrom(getenv func(string) string) (Config, error) {
 		StopGrace:        seconds(number(env.AgentStopGrace, 0)),
 		AttemptLimit:     seconds(number(env.AgentAttemptSeconds, 0)),
 		OnRenewalFailure: holder.OnRenewalFailure(text(env.AgentOnRenewalFailure)),
+		Heartbeat:        holder.Heartbeat(text(env.AgentHeartbeat)),
+		Task:             getenv(env.Task),
+		IdempotencyKey:   getenv(env.IdempotencyKey),
 		TokenPath:        env.TokenPath,
 		CAPath:           env.CAPath,
 		ResultPath:       env.ResultPath,
 		CancelPath:       env.CancelPath,
+		CheckpointPath:   env.CheckpointPath,
+		SocketPath:       env.SocketPath,
 		TerminationLog:   env.TerminationLog,
 		CgroupRoot:       "/sys/fs/cgroup",
 	}
@@ -94,6 +108,12 @@ func ConfigFrom(getenv func(string) string) (Config, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", env.AgentTaskDeadline, err))
 		}
 		cfg.TaskDeadline = at
+	}
+	cfg.Attempt, _ = strconv.ParseInt(getenv(env.Attempt), 10, 64) // for the command; nothing here depends on it
+	switch cfg.Heartbeat {
+	case holder.Process, holder.Application, "": // the last is reported already
+	default:
+		errs = append(errs, fmt.Errorf("%s: %q is neither %s nor %s", env.AgentHeartbeat, cfg.Heartbeat, holder.Process, holder.Application))
 	}
 	switch cfg.OnRenewalFailure {
 	case holder.Fence, holder.Continue, "": // the last is reported already

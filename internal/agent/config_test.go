@@ -16,6 +16,7 @@ func settings() map[string]string {
 		env.Namespace: "ns", env.FencingToken: "17592186044417", env.AgentLease: "lh-1", env.AgentPodName: "p", env.AgentPodUID: "u",
 		env.AgentNodeName: "n", env.AgentDurationSeconds: "30", env.AgentStopGrace: "40",
 		env.AgentOnRenewalFailure: "Continue", env.AgentAttemptSeconds: "0",
+		env.AgentHeartbeat: "Application", env.Task: "t", env.Attempt: "3", env.IdempotencyKey: "k",
 	}
 }
 
@@ -32,6 +33,7 @@ func TestConfigFrom(t *testing.T) {
 		"duration negative": {map[string]string{env.AgentDurationSeconds: "-1"}, "below 1"},
 		"deadline unread":   {map[string]string{env.AgentTaskDeadline: "tomorrow"}, env.AgentTaskDeadline + `: parsing time "tomorrow"`},
 		"policy unknown":    {map[string]string{env.AgentOnRenewalFailure: "Pause"}, `"Pause" is neither Fence nor Continue`},
+		"heartbeat unknown": {map[string]string{env.AgentHeartbeat: "Sometimes"}, `"Sometimes" is neither Process nor Application`},
 		"no API server":     {map[string]string{"KUBERNETES_SERVICE_HOST": ""}, "KUBERNETES_SERVICE_HOST is not set"},
 	}
 	for name, tc := range tests {
@@ -44,12 +46,13 @@ func TestConfigFrom(t *testing.T) {
 			if (err != nil) != (tc.wantErr != "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Fatalf("error %v, want %q", err, tc.wantErr)
 			}
-			if err == nil && (got.Token != testToken || got.Timing != fencing.TimingFor(30*time.Second) || got.StopGrace != 40*time.Second || got.OnRenewalFailure != holder.Continue) {
+			if err == nil && (got.Token != testToken || got.Timing != fencing.TimingFor(30*time.Second) || got.StopGrace != 40*time.Second || got.OnRenewalFailure != holder.Continue ||
+				got.Heartbeat != holder.Application || got.Task != "t" || got.Attempt != 3 || got.IdempotencyKey != "k") {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
-	if _, err := ConfigFrom(func(string) string { return "" }); strings.Count(err.Error(), "is not set") != 12 {
+	if _, err := ConfigFrom(func(string) string { return "" }); strings.Count(err.Error(), "is not set") != 13 {
 		t.Errorf("everything that is wrong is named at once, once: %v", err)
 	}
 }

@@ -4,6 +4,7 @@
 // # One attempt, in order
 //
 //	claim      one patch, repeated until it is known who holds the term ([holder.Claimant])     nothing runs yet
+//	listen     on the socket by which the command asks and tells (socket.go, routes.go), its checkpoint in place (notes.go)
 //	start      only after the claim, and only while it is fresh
 //	supervise  renew every p; forward signals; stop when the answer to a renewal says so, the Pod is told to, or the time is
 //	           over; fence when trust ends or a renewal is refused ([holder.Attempt], [holder.Trust])

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -12,7 +13,8 @@ import (
 type result struct {
 	Written bool
 	Content string
-	Reason  string // why it cannot be submitted; empty: it can
+	Ref     *fencing.ResultRef // where it is kept instead; nil: it is the content
+	Reason  string             // why it cannot be submitted; empty: it can
 	Message string
 }
 
@@ -25,6 +27,8 @@ type ending struct {
 	Overdue bool          // it ran for as long as an attempt may
 	Ordered *fencing.Stop // the stop that the Lease bore
 	Stopped bool          // the Pod was told to stop
+	Missed  bool          // it did not say in time that it works
+	Said    *failure      // what the command said of its failure; nil: nothing
 	OOM     bool          // the kernel killed a process of the container for memory
 	Result  result
 	Note    string // the command's own termination message
@@ -37,6 +41,10 @@ func (e ending) submission() fencing.Submission {
 		return e.with(fencing.Failed, fencing.ReasonCommandNotRunnable, e.Start.Error())
 	case e.Fenced != "":
 		return e.with(fencing.Fenced, fencing.ReasonRenewalFailed, e.Fenced)
+	case e.Said != nil && e.Ordered == nil && !e.Stopped:
+		return e.failed()
+	case e.Missed && !e.isDone():
+		return e.with(fencing.Failed, fencing.ReasonHeartbeatMissed, "lease.heartbeat is Application, and the command has not said in time that it works")
 	case e.Overdue && !e.isDone():
 		return e.with(fencing.Failed, fencing.ReasonDeadlineExceeded, "the attempt ran for as long as timeouts.attemptSeconds allows, and ended without a result")
 	case e.Ordered != nil && !e.isDone():
@@ -59,7 +67,16 @@ func (e ending) submission() fencing.Submission {
 }
 
 // isDone reports whether a command that was told to stop has finished its work instead.
-func (e ending) isDone() bool { return e.Exit != nil && e.Exit.Code == 0 && e.Result.Written }
+func (e ending) isDone() bool {
+	return e.Exit != nil && e.Exit.Code == 0 && e.Result.Written && e.Said == nil
+}
+
+// failed is what the command says of its own failure, however it exited after that.
+func (e ending) failed() fencing.Submission {
+	s := e.with(fencing.Failed, cmp.Or(e.Said.Reason, fencing.ReasonWorkerFailed), cmp.Or(e.Said.Message, e.Note))
+	s.Retryable, s.RetryAfterSeconds = e.Said.Retryable, e.Said.RetryAfterSeconds
+	return s
+}
 
 // unfinished says how a command ended that was told to stop.
 func (e ending) unfinished() string {
@@ -78,7 +95,10 @@ func (e ending) succeeded() fencing.Submission {
 
 func (e ending) success() fencing.Submission {
 	s := e.with(fencing.Succeeded, fencing.ReasonCompleted, e.Note)
-	if e.Result.Written {
+	switch {
+	case e.Result.Ref != nil:
+		s.ResultRef = e.Result.Ref
+	case e.Result.Written:
 		s.Result = &e.Result.Content
 	}
 	return s
@@ -104,6 +124,9 @@ func (e ending) with(outcome fencing.Outcome, reason, message string) fencing.Su
 		Message: fencing.Truncate(message, fencing.MaxMessageBytes)}
 	if code, ran := e.exitCode(); ran {
 		s.ExitCode = &code
+	}
+	if e.Said != nil {
+		s.Effect = e.Said.Effect
 	}
 	return s
 }

@@ -87,16 +87,7 @@ func writeOnce(path, content string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	draft := path + ".new"
-	file, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(content)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(draft, path)
+	return replaceFile(path, content)
 }
 
 // oomKills is how many processes of the container the kernel has killed for memory, in cgroup v2 or v1. Best effort: it is

@@ -21,17 +21,19 @@ import (
 type Mailbox interface {
 	// Claim tests that nobody has claimed.
 	Claim(ctx context.Context, now time.Time) Reply
-	// Renew tests that this process has claimed. It is also the repeat of a claim whose answer was lost.
-	Renew(ctx context.Context, now time.Time) Reply
+	// Renew tests that this process has claimed, and carries what the command has said meanwhile. It is also the repeat of a
+	// claim whose answer was lost.
+	Renew(ctx context.Context, now time.Time, note fencing.Note) Reply
 	// Submit ends the term. An identical repeat is accepted.
-	Submit(ctx context.Context, encoded []byte) Reply
+	Submit(ctx context.Context, encoded []byte, note fencing.Note) Reply
 }
 
 // Reply is what one try came to.
 type Reply struct {
 	Answer fencing.Answer
 	Code   int           // HTTP status; 0: there was no answer
-	Stop   *fencing.Stop // what the Lease told the holder with an accepted claim or renewal; nil: nothing
+	Heard  fencing.Heard // what the Lease says to the holder, with an accepted claim or renewal
+	Unread bool          // it was accepted, and the Lease that answers it could not be read
 	Detail string        // for the log; never content of the Lease
 }
 
@@ -86,13 +88,13 @@ func (m *LeaseMailbox) Claim(ctx context.Context, now time.Time) Reply {
 }
 
 // Renew implements [Mailbox].
-func (m *LeaseMailbox) Renew(ctx context.Context, now time.Time) Reply {
-	return m.patch(ctx, fencing.RenewPatch(m.holder, m.claim, now))
+func (m *LeaseMailbox) Renew(ctx context.Context, now time.Time, note fencing.Note) Reply {
+	return m.patch(ctx, note.RenewPatch(m.holder, m.claim, now))
 }
 
 // Submit implements [Mailbox].
-func (m *LeaseMailbox) Submit(ctx context.Context, encoded []byte) Reply {
-	return m.patch(ctx, fencing.SubmitPatch(m.holder, m.claim, encoded))
+func (m *LeaseMailbox) Submit(ctx context.Context, encoded []byte, note fencing.Note) Reply {
+	return m.patch(ctx, note.SubmitPatch(m.holder, m.claim, encoded))
 }
 
 // patch is one try. A 401 may mean that the kubelet has just written a new token, so it is read again, once. After any
@@ -136,7 +138,7 @@ func (m *LeaseMailbox) send(ctx context.Context, body []byte) Reply {
 	}
 	reply := Reply{Answer: fencing.Classify(response.StatusCode, content), Code: response.StatusCode, Detail: response.Status}
 	if reply.Answer == fencing.Accepted {
-		reply.Stop = fencing.StopIn(content)
+		reply.Heard, reply.Unread = fencing.HeardIn(content), err != nil
 	}
 	return reply
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/holder"
@@ -22,19 +23,28 @@ type Agent struct {
 	Log     *slog.Logger
 
 	stopSignal syscall.Signal // by which the Pod was told to stop; 0: it was not
+	words      *words         // between the command and this process
+	socket     *socket        // by which they come; nil: there is none
+	notes      notes          // of those, what stands on the Lease
+	unheard    error          // why a command that must be heard cannot be; nil: it can, or need not
 }
 
 // Run is the agent's life. It returns the exit code. The context ends it early, whatever it is doing: a way out for tests,
 // since the real one runs until it is done or killed.
 func (a *Agent) Run(ctx context.Context) int {
+	a.words = newWords()
 	attempt, stopped := a.claim(ctx)
 	if attempt == nil {
 		return a.abandon(stopped)
 	}
 	before := oomKills(a.Config.CgroupRoot)
+	a.leaveCheckpoint()
+	a.openSocket()
+	defer a.socket.close()
 	if !a.supervise(ctx, attempt) {
 		return a.leaveToKernel(attempt)
 	}
+	a.socket.close()
 	end := a.gather(attempt, before)
 	a.submit(ctx, attempt, end)
 	return exitCode(end)
@@ -80,10 +90,14 @@ func (a *Agent) gather(attempt *holder.Attempt, oomBefore int) ending {
 		Overdue: attempt.IsOverdue(),
 		Ordered: attempt.Ordered(),
 		Stopped: attempt.IsStopped(),
+		Missed:  attempt.IsHeartbeatMissed(),
 		OOM:     oomKills(a.Config.CgroupRoot) > oomBefore,
 	}
+	end.Result, end.Said = a.words.last()
 	if attempt.Exit() != nil {
-		end.Result = readResult(a.Config.ResultPath)
+		if !end.Result.Written {
+			end.Result = readResult(a.Config.ResultPath)
+		}
 		end.Note = readNote(a.Config.TerminationLog)
 	}
 	return end
@@ -95,9 +109,10 @@ func (a *Agent) report(report fencing.Report) {
 	}
 }
 
-// tellWhy writes the cancel file, before the command gets its signal: the reason, and on the lines below it what was said
-// about it, if anything. The first reason stands.
-func (a *Agent) tellWhy(reason, message string) {
+// tellWhy answers who waits at the socket, and writes the cancel file, before the command gets its signal: the reason, and on the
+// lines below it what was said about it, if anything. The first reason stands.
+func (a *Agent) tellWhy(reason, message string, grace time.Duration) {
+	a.words.tell(reason, message, grace)
 	if message != "" {
 		reason += "\n" + message
 	}

@@ -20,14 +20,18 @@ const (
 func (a *Agent) submit(ctx context.Context, s *holder.Attempt, end ending) {
 	submission := end.submission()
 	a.report(reportOf(submission, fencing.DeliveryUnknown))
+	note := a.note(a.notes)
 	longest := min(maxSubmitPause, a.Config.Timing.Renew)
 	for pause := submitPause; ctx.Err() == nil && s.KeepsSubmitting(a.Clock.Boot()); pause = min(2*pause, longest) {
 		start := a.Clock.Boot()
-		reply := a.sendSubmission(ctx, submission)
+		reply := a.sendSubmission(ctx, submission, note)
 		switch {
 		case reply.Answer == fencing.Accepted:
 			a.conclude(submission, fencing.DeliveryAccepted, reply)
 			return
+		case reply.Answer == fencing.Invalid && !note.IsEmpty():
+			note = fencing.Note{} // a checkpoint must not cost the result
+			continue
 		case reply.Answer == fencing.Invalid && submission.Result != nil:
 			submission = end.tooLarge() // for another limit than ours
 			a.report(reportOf(submission, fencing.DeliveryUnknown))
@@ -42,14 +46,14 @@ func (a *Agent) submit(ctx context.Context, s *holder.Attempt, end ending) {
 	}
 }
 
-func (a *Agent) sendSubmission(ctx context.Context, submission fencing.Submission) Reply {
+func (a *Agent) sendSubmission(ctx context.Context, submission fencing.Submission, note fencing.Note) Reply {
 	encoded, err := submission.Encode()
 	if err != nil {
 		return Reply{Answer: fencing.Invalid, Detail: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
 	defer cancel()
-	return a.Mailbox.Submit(ctx, encoded)
+	return a.Mailbox.Submit(ctx, encoded, note)
 }
 
 // keep renews the term if that is due. A refusal decides nothing here: it may be our own submission, whose answer was
@@ -58,7 +62,7 @@ func (a *Agent) keep(ctx context.Context, s *holder.Attempt) {
 	if a.Clock.Boot() < s.Trust.Next() {
 		return
 	}
-	r := a.renew(ctx)
+	r := a.renew(ctx, fencing.Note{})
 	if r.reply.Answer == fencing.Accepted {
 		s.Trust.Succeed(r.start, a.Jitter())
 		return

@@ -26,6 +26,7 @@ func isStop(sig syscall.Signal) bool { return slices.Contains(stopSignals, sig) 
 // renewal is the answer to one renewal.
 type renewal struct {
 	start holder.Boot
+	note  fencing.Note // what it carried
 	reply Reply
 }
 
@@ -47,7 +48,8 @@ func (a *Agent) supervise(ctx context.Context, s *holder.Attempt) bool {
 		}
 		if s.RenewDue(now) && !renewing {
 			renewing = true
-			go func() { renewals <- a.renew(ctx) }()
+			known := a.notes
+			go func() { renewals <- a.renew(ctx, a.note(known)) }()
 		}
 		a.Alarm.Set(s.Wake(renewing))
 		select {
@@ -69,21 +71,27 @@ func (a *Agent) supervise(ctx context.Context, s *holder.Attempt) bool {
 
 // act does what is due at now.
 func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
+	s.Beat(a.words.lastBeat())
 	s.Check(now)
 	if s.TermDue() {
 		a.Log.Error("Fenced", "reason", s.Fenced())
-		a.tellWhy(fencing.ReasonRenewalFailed, "")
+		a.tellWhy(fencing.ReasonRenewalFailed, "", s.KillIn(now))
+		a.socket.withdraw()
 		a.Tree.Kill(syscall.SIGTERM)
 	}
 	if s.StopDue() {
 		reason, message := s.Why()
 		a.Log.Info("Told to stop", "reason", reason, "message", message, "signal", int(a.stopSignal))
-		a.tellWhy(reason, message)
+		a.tellWhy(reason, message, s.KillIn(now))
 		a.Tree.Signal(cmp.Or(a.stopSignal, syscall.SIGTERM), true)
 	}
 	if s.MayStart(now) {
-		err := a.Tree.Start(deadlineOf(s, now, a.Clock.Wall(), a.Config.TaskDeadline))
+		err := a.unheard // nobody could tell whether it works
+		if err == nil {
+			err = a.Tree.Start(deadlineOf(s, now, a.Clock.Wall(), a.Config.TaskDeadline))
+		}
 		s.Started(err)
+		s.Beat(now)
 		if err != nil {
 			a.Log.Error("Command cannot be started", "error", err)
 		} else {
@@ -104,21 +112,22 @@ func (a *Agent) emptied(s *holder.Attempt) <-chan struct{} {
 }
 
 // renew is one try. It may take as long as a request may; that trust ends meanwhile is the loop's business.
-func (a *Agent) renew(ctx context.Context) renewal {
+func (a *Agent) renew(ctx context.Context, note fencing.Note) renewal {
 	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
 	defer cancel()
 	start := a.Clock.Boot()
-	return renewal{start: start, reply: a.Mailbox.Renew(ctx, a.Clock.Wall())}
+	return renewal{start: start, note: note, reply: a.Mailbox.Renew(ctx, a.Clock.Wall(), note)}
 }
 
 func (a *Agent) hear(s *holder.Attempt, r renewal) {
 	if r.reply.Answer != fencing.Accepted {
 		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
 	}
+	a.notes.settle(r.note, r.reply.Answer)
 	now := a.Clock.Boot()
 	s.Hear(r.reply.Answer, r.reply.IsDenied(), r.start, now, a.Jitter())
-	if r.reply.Stop != nil {
-		s.Order(*r.reply.Stop, now)
+	if r.reply.Heard.Stop != nil {
+		s.Order(*r.reply.Heard.Stop, now)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 )
 
@@ -99,7 +100,8 @@ func isTermOf(lease *coordinationv1.Lease, taskUID string) bool {
 }
 
 // isMoreThanRenewal reports whether an update of a Lease is worth a pass. A renewal changes renewTime and nothing that a
-// decision reads; the observer has seen it.
+// decision reads; the observer has seen it. One that carries progress is worth a look, which seldom writes; a checkpoint is
+// recorded when the attempt ends.
 func isMoreThanRenewal(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*coordinationv1.Lease)
 	after, ok2 := e.ObjectNew.(*coordinationv1.Lease)
@@ -107,5 +109,6 @@ func isMoreThanRenewal(e event.UpdateEvent) bool {
 		return true
 	}
 	was, is := mailbox.Read(before), mailbox.Read(after)
-	return was.UID != is.UID || was.Attempt != is.Attempt || was.Holder != is.Holder || was.State() != is.State() || stopOf(was) != stopOf(is)
+	return was.UID != is.UID || was.Attempt != is.Attempt || was.Holder != is.Holder || was.State() != is.State() || stopOf(was) != stopOf(is) ||
+		before.Annotations[fencing.ProgressAnnotation] != after.Annotations[fencing.ProgressAnnotation]
 }

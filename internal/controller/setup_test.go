@@ -44,6 +44,8 @@ func TestIsMoreThanRenewal(t *testing.T) {
 		"renewed":               {claimedLease(), claimedLease(renewed), false},
 		"seen again":            {claimedLease(), claimedLease(), false},
 		"another annotation":    {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Annotations["x"] = "y" }), false},
+		"with progress":         {claimedLease(), claimedLease(renewed, func(l *coordinationv1.Lease) { l.Annotations[fencing.ProgressAnnotation] = "{}" }), true},
+		"with a checkpoint":     {claimedLease(), claimedLease(renewed, func(l *coordinationv1.Lease) { l.Annotations[fencing.CheckpointAnnotation] = "x" }), false},
 		"claimed":               {claimedLease(unclaimed), claimedLease(), true},
 		"submitted":             {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Annotations[fencing.SubmissionAnnotation] = "{}" }), true},
 		"told to stop":          {claimedLease(), claimedLease(func(l *coordinationv1.Lease) { l.Annotations[fencing.StopAnnotation] = "{}" }), true},

@@ -25,8 +25,8 @@
 //
 //	Grant   create, or update with resourceVersion; clears claim, submission and stop, sets holder and attempt
 //	Claim   test holder, test claim absent        -> add claim, renewTime          ([ClaimPatch])
-//	Renew   test holder, test claim = mine        -> add renewTime                 ([RenewPatch])
-//	Submit  test holder, test claim = mine        -> add submission                ([SubmitPatch])
+//	Renew   test holder, test claim = mine        -> add renewTime, the note       ([RenewPatch], [Note])
+//	Submit  test holder, test claim = mine        -> add submission, the note      ([SubmitPatch], [Note])
 //	Stop    test holder, claim, no submission     -> add stop                      ([StopPatch])
 //	        (and the stop seen, if there is one)
 //	Revoke  test holder, claim, no submission     -> holder = ""                   ([RevokePatch])
@@ -39,6 +39,9 @@
 // holder that was told by a signal, and could not read the Lease, submits Interrupted, and a term that bears a stop was
 // stopped all the same; one that bears none was not, whatever its holder submits. A stop that is not answered in time
 // ([Timing.StopPatience]) is followed by a revoke. The next grant clears it.
+//
+// A note is what the command has said since the last one: how far it has come, and what the next attempt is to find. It decides
+// nothing. The grant carries the checkpoint over, and clears the progress.
 //
 // An admission policy adds what a patch of the agent's own making cannot promise: only the holder's Pod writes, the claim
 // names that Pod's UID, claim and submission are written once, and a submitted term is not renewed.

@@ -56,17 +56,21 @@ func ClaimPatch(holder string, claim Claim, now time.Time) []byte {
 // RenewPatch renews a claimed term. It is refused unless holder and claim stand as given. It is also the repeat of a claim
 // whose answer was lost: it succeeds only if that claim had landed.
 func RenewPatch(holder string, claim Claim, now time.Time) []byte {
-	return encode(test(holderPath, holder), test(claimPath, claim.String()), add(renewPath, formatTime(now)))
+	return Note{}.RenewPatch(holder, claim, now)
 }
 
 // SubmitPatch ends a claimed term with the agent's last word. An identical repeat is a no-op; that another submission
 // is refused is the admission policy's part, so that a repeat after a lost answer is not mistaken for a refusal.
 func SubmitPatch(holder string, claim Claim, encoded []byte) []byte {
+	return encode(submitOps(holder, claim, encoded)...)
+}
+
+func submitOps(holder string, claim Claim, encoded []byte) []operation {
 	ops := []operation{test(holderPath, holder), test(claimPath, claim.String()), add(submissionPath, string(encoded))}
 	if bug.Is(bug.NoHolderTest) {
 		ops = ops[1:]
 	}
-	return encode(ops...)
+	return ops
 }
 
 // StopPatch asks the holder of an open term to end. It is refused if the term has ended or was claimed meanwhile, or if it

@@ -56,18 +56,7 @@ func ParseStop(stored string) Stop {
 
 // StopIn finds the stop in a Lease, as the API server sends it with every accepted patch; nil: it bears none, or what was read
 // is no Lease.
-func StopIn(lease []byte) *Stop {
-	var l struct {
-		Metadata struct {
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	if json.Unmarshal(lease, &l) != nil || l.Metadata.Annotations[StopAnnotation] == "" {
-		return nil
-	}
-	s := ParseStop(l.Metadata.Annotations[StopAnnotation])
-	return &s
-}
+func StopIn(lease []byte) *Stop { return HeardIn(lease).Stop }
 
 // Grace is what a command gets that has the given grace without the stop.
 func (s *Stop) Grace(otherwise time.Duration) time.Duration {

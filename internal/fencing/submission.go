@@ -52,6 +52,8 @@ const (
 	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
 	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read
 	ReasonTokenMismatch       = "TokenMismatch"       // it names another token than the one granted
+	ReasonHeartbeatMissed     = "HeartbeatMissed"     // lease.heartbeat is Application, and the command has not said in time that it works
+	ReasonWorkerFailed        = "WorkerFailed"        // the command said by the agent's socket that it has failed, and gave no reason of its own
 )
 
 // Submission is what an agent writes once, after its process tree is dead.
@@ -63,22 +65,13 @@ type Submission struct {
 	ExitCode *int32  `json:"exitCode,omitempty"`
 	// Effect is what the worker says of effects outside; empty: it says nothing, so there may have been one.
 	Effect Effect `json:"effect,omitempty"`
+	// Retryable is what the worker says of another attempt, with a failure alone: false, it cannot succeed. nil: it says nothing.
+	Retryable *bool `json:"retryable,omitempty"`
+	// RetryAfterSeconds is the pause before the next attempt that the worker asks for, with a failure alone. nil: it asks for none.
+	RetryAfterSeconds *int32 `json:"retryAfterSeconds,omitempty"`
 	// Result and ResultRef: at most one is set.
 	Result    *string    `json:"result,omitempty"`
 	ResultRef *ResultRef `json:"resultRef,omitempty"`
-}
-
-// Effect is what a worker says of the effects of its attempt outside.
-type Effect string
-
-// EffectNone: the attempt had no effect outside, and another may safely be made.
-const EffectNone Effect = "None"
-
-// ResultRef points to a result that is kept elsewhere.
-type ResultRef struct {
-	URI       string `json:"uri"`
-	Digest    string `json:"digest"` // <algorithm>:<hex>
-	SizeBytes int64  `json:"sizeBytes"`
 }
 
 // Encode writes the submission in its one canonical form, so that an identical repeat is a no-op at the API server.
@@ -105,7 +98,7 @@ func ParseSubmission(raw string) Submission {
 	}
 	s.Message = Truncate(s.Message, MaxMessageBytes)
 	s.Reason = Truncate(s.Reason, maxReasonBytes)
-	return s
+	return s.bounded()
 }
 
 func isOutcome(o Outcome) bool {
@@ -122,13 +115,17 @@ func isOutcome(o Outcome) bool {
 func (s Submission) Verify(want Token) Submission {
 	switch {
 	case s.Outcome == Failed && s.Reason == ReasonMalformedSubmission:
-		return s // it says already why it fails, and may name no token
+		return Submission{Token: s.Token, Outcome: Failed, Reason: s.Reason, Message: s.Message} // it may name no token, and classifies nothing
 	case s.Token != want:
 		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonTokenMismatch, ExitCode: s.ExitCode,
 			Message: fmt.Sprintf("the submission names token %d, the term has %d", s.Token, want)}
 	case s.Outcome == Succeeded && s.Result != nil && len(*s.Result) > MaxResultBytes:
 		return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonResultTooLarge, ExitCode: s.ExitCode,
 			Message: ResultTooLarge(len(*s.Result), 0)}
+	case s.Outcome == Succeeded && s.ResultRef != nil:
+		if problem := s.refProblem(); problem != "" {
+			return Submission{Token: s.Token, Outcome: Failed, Reason: ReasonResultInvalid, ExitCode: s.ExitCode, Message: problem}
+		}
 	}
 	return s
 }

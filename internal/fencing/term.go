@@ -21,6 +21,8 @@ type Term struct {
 	Claim      *Claim        // nil: not claimed
 	Submission *Submission   // nil: nothing submitted
 	Stop       *Stop         // nil: nobody asked the holder to end
+	Progress   *Progress     // nil: the holder has said nothing
+	Checkpoint string        // of the holder, or carried over from the term before
 }
 
 // State is where a term stands. It is closed: a switch on it lists every value.

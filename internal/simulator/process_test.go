@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
@@ -219,6 +220,9 @@ func (p *process) hearClaim(r reply, now holder.Boot) {
 		if !p.isLazy {
 			p.term.LimitTo(p.api.task.live().Spec.AttemptLimit())
 		}
+		if p.api.task.live().Spec.Heartbeat() == v1alpha1.HeartbeatApplication {
+			p.term.RequireHeartbeats()
+		}
 		p.renewed(r)
 		p.note("%s holds the term of attempt %d as %s", p.holder, p.attempt, p.claim)
 		if r.stop != nil {
@@ -255,6 +259,9 @@ func (p *process) abandon(outcome fencing.Outcome) {
 // supervise does what is due while the child may live.
 func (p *process) supervise() {
 	a, now := p.term, p.boot()
+	if p.tree.isUp && !p.tree.isSilent {
+		a.Beat(now)
+	}
 	a.Check(now)
 	if a.TermDue() {
 		p.note("%s is fenced: %s", p.holder, a.Fenced())
@@ -267,6 +274,7 @@ func (p *process) supervise() {
 	}
 	if a.MayStart(now) {
 		a.Started(nil)
+		a.Beat(now)
 		p.checkStart(p)
 		p.tree.start()
 	}
@@ -310,6 +318,8 @@ func (p *process) conclude() {
 	switch {
 	case a.LostWhileRunning() != "":
 		p.word.Outcome, p.word.Reason = fencing.Fenced, fencing.ReasonRenewalFailed
+	case a.IsHeartbeatMissed() && (a.Exit() == nil || a.Exit().Code != 0 || !p.tree.hasResult):
+		p.word.Reason = fencing.ReasonHeartbeatMissed
 	case a.IsOverdue() && (a.Exit() == nil || a.Exit().Code != 0 || !p.tree.hasResult):
 		p.word.Reason = fencing.ReasonDeadlineExceeded
 	case a.Ordered() != nil && (a.Exit() == nil || a.Exit().Code != 0 || !p.tree.hasResult):
@@ -423,7 +433,9 @@ type tree struct {
 	exit     holder.Exit
 	// hasResult: it writes a result, which counts if it exits 0.
 	hasResult bool
-	obeysIn   time.Duration // after SIGTERM; never: it does not
+	// isSilent: it hangs, and does not say that it works.
+	isSilent bool
+	obeysIn  time.Duration // after SIGTERM; never: it does not
 }
 
 // start draws what the child will do.
@@ -440,7 +452,7 @@ func (t *tree) start() {
 	case !t.process.isProbe && w.oneIn(3):
 		t.exit = holder.Exit{Code: 1}
 	case w.oneIn(4):
-		t.exitsAt = never // it hangs
+		t.exitsAt, t.isSilent = never, true // it hangs
 	}
 	if !t.process.isProbe && w.oneIn(2) {
 		t.effectAt = w.now + w.upTo(0, 20*time.Second)

@@ -98,6 +98,9 @@ func newTask(t *rapid.T) *v1alpha1.LeasedTask {
 		task.Spec.Reconcile.MaxProbes = rapid.Int32Range(1, 4).Draw(t, "maxProbes")
 		task.Spec.Reconcile.SettleSeconds = new(rapid.Int32Range(0, 3).Draw(t, "settleSeconds"))
 	}
+	if rapid.IntRange(0, 3).Draw(t, "heartbeat") == 3 {
+		task.Spec.Lease.Heartbeat = v1alpha1.HeartbeatApplication
+	}
 	return task
 }
 

@@ -172,6 +172,7 @@ func (p *process) live() (code int, message string) {
 	cfg.TokenPath = p.write("token", []byte(p.boundToken(p.pod)))
 	cfg.CAPath = p.write("ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: wire.Certificate().Raw}))
 	cfg.ResultPath, cfg.CgroupRoot = filepath.Join(p.dir, "result"), p.dir
+	cfg.SocketPath, cfg.CheckpointPath = filepath.Join(p.dir, "s"), filepath.Join(p.dir, "checkpoint")
 	mailbox, err := realagent.NewLeaseMailbox(cfg, cfg.Claim(fmt.Sprint(rand.Uint64())))
 	p.ok(err)
 	alarm, err := realagent.NewTimerAlarm()

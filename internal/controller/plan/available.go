@@ -77,7 +77,7 @@ func backingOff(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	// More than the longest pause cannot be left: then a clock was set back.
-	if left := next.Sub(s.Now); left <= 0 || left > s.Task.Spec.Retry.Backoff.Max() {
+	if left := next.Sub(s.Now); left <= 0 || left > s.longestPause() {
 		return Plan{}, false
 	}
 	p := s.write(s.status(), backoffOf(&s.Task.Status))
@@ -98,6 +98,8 @@ func grant(s *Snapshot) (Plan, bool) {
 		Attempt:  attempt,
 		Duration: s.Task.Spec.LeaseDuration(),
 		Time:     s.Now,
+
+		Checkpoint: s.carriedCheckpoint(),
 	}
 	if s.Term != nil {
 		g.Over = s.Term.ResourceVersion

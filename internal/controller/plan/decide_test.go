@@ -64,6 +64,7 @@ var tables = map[string]map[string]decision{
 	"verify":    verifyTable,
 	"mount":     mountTable,
 	"deadline":  deadlineTable,
+	"worker":    workerTable,
 }
 
 // TestDecide runs all tables.

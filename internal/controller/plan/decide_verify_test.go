@@ -32,7 +32,7 @@ var verifyTable = map[string]decision{
 	},
 	"one kept elsewhere is looked at by its reference": {
 		given: []func(*Snapshot){onRecord, noPod, verifies("resultRef.sizeBytes > 5"), submits(fencing.Succeeded, func(s *fencing.Submission) {
-			s.ResultRef = &fencing.ResultRef{URI: "s3://b/k", Digest: "sha256:00", SizeBytes: 5}
+			s.ResultRef = &fencing.ResultRef{URI: "s3://b/k", Digest: "sha256:" + strings.Repeat("0", 64), SizeBytes: 5}
 		})},
 		want: fails("VerificationFailed Submission exit 3"),
 	},

@@ -56,23 +56,6 @@ const (
 	ReasonInvalidImageName = "InvalidImageName"
 )
 
-// isFatal reports whether an attempt ends the task whatever budget is left: a rule says so, or none says otherwise and it
-// could not start, which what cannot start the first time never will. A worker that did start may submit any reason, these
-// too; it means nothing.
-func isFatal(entry *v1alpha1.AttemptRecord) bool {
-	if entry.Action != "" {
-		return entry.Action == v1alpha1.RetryActionDeadLetter
-	}
-	switch entry.Reason {
-	case ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName:
-		return entry.StartTime == nil
-	case ReasonIdempotencyConflict:
-		return entry.Evidence == v1alpha1.EvidenceKey
-	default:
-		return false
-	}
-}
-
 // maxMessage bounds a message in the history.
 const maxMessage = 512
 
@@ -87,6 +70,8 @@ type end struct {
 	effect fencing.Effect
 	// cause is what a start that took too long was waiting for, a reason of the Waiting condition; empty for any other end.
 	cause string
+	// said is what the worker says of its failure; empty for any other end.
+	said workerWord
 }
 
 // recordedReason is the reason as the history has it.
@@ -115,7 +100,7 @@ func (s *Snapshot) submittedEnd(sub fencing.Submission) end {
 	case fencing.Succeeded:
 		e.outcome = v1alpha1.AttemptSucceeded
 	case fencing.Failed:
-		e.outcome = v1alpha1.AttemptFailed
+		e.outcome, e.said = v1alpha1.AttemptFailed, saidBy(&sub)
 	case fencing.Fenced:
 		e.outcome = v1alpha1.AttemptDisrupted
 	case fencing.Interrupted, fencing.Cancelled:

@@ -48,6 +48,7 @@ var knownReasons = []string{
 	fencing.ReasonCompleted, fencing.ReasonNonZeroExit, fencing.ReasonSignaled, fencing.ReasonOOMKilled, fencing.ReasonCommandNotRunnable,
 	fencing.ReasonResultTooLarge, fencing.ReasonResultInvalid, fencing.ReasonTerminated, fencing.ReasonDeadlineExceeded,
 	fencing.ReasonCancelled, fencing.ReasonSuspended, fencing.ReasonStopped, fencing.ReasonProcessesLeft, fencing.ReasonRenewalFailed, fencing.ReasonMalformedSubmission, fencing.ReasonTokenMismatch,
+	fencing.ReasonHeartbeatMissed, fencing.ReasonWorkerFailed,
 	"Evicted", "PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet",
 }
 

@@ -46,7 +46,7 @@ func attach(s *Snapshot) (Plan, bool) {
 	s.enter(status, v1alpha1.AttemptSucceeded, ReasonAttached,
 		fmt.Sprintf("LeasedTask %s has completed with the same idempotency key and payload, at %s; its result is this task's, which did not run; UID %s",
 			a.Task, a.Time.UTC().Format(time.RFC3339), a.TaskUID))
-	status.Result = a.Result
+	takeResult(status, a.Result, a.ResultRef)
 	return s.finish(status, v1alpha1.PhaseCompleted), true
 }
 

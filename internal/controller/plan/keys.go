@@ -105,7 +105,7 @@ func (s *Snapshot) answer(status *v1alpha1.LeasedTaskStatus) *key.Lock {
 	case key.Mine, key.Free, key.Expired, key.Inherited:
 	}
 	return key.Record(k.Lock, k.Value, me, &key.Answer{
-		Task: me.Name, TaskUID: me.UID, Hash: me.Hash, Result: status.Result,
+		Task: me.Name, TaskUID: me.UID, Hash: me.Hash, Result: status.Result, ResultRef: resultRefOf(status),
 		Time: *status.CompletionTime, RetentionSeconds: s.Task.Spec.IdempotencyRetention(),
 	})
 }

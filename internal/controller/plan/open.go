@@ -34,7 +34,7 @@ func submitted(s *Snapshot) (Plan, bool) {
 	}
 	status := s.status()
 	s.record(status, e)
-	status.Result = sub.Result
+	takeResult(status, sub.Result, sub.ResultRef)
 	p := s.finish(status, v1alpha1.PhaseCompleted)
 	last := lastOf(status.History)
 	p.Counts = append(append(s.claimCount(), endCount(&last)), p.Counts...)
@@ -112,12 +112,24 @@ func running(s *Snapshot) (Plan, bool) {
 		status.Phase = v1alpha1.PhaseRunning
 	}
 	s.recordClaim(status)
+	s.recordNotes(status)
 	p := s.hold(s.write(status, waiting{}))
 	p.Counts = s.claimCount()
 	return p, true
 }
 
-func held(s *Snapshot) (Plan, bool) { return s.hold(s.write(s.status(), waiting{})), true }
+func held(s *Snapshot) (Plan, bool) {
+	status := s.status()
+	left, isNew := s.untilProgress()
+	if isNew && left == 0 {
+		s.recordNotes(status)
+	}
+	p := s.hold(s.write(status, waiting{}))
+	if left > 0 {
+		p.requeueWithin(left)
+	}
+	return p, true
+}
 
 // hold says when a held term has to be looked at again: when it will have expired, and when it will be overdue.
 func (s *Snapshot) hold(p Plan) Plan {
@@ -155,7 +167,7 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	s.record(status, e)
 	last := lastOf(status.History) // with the outcome that the task's rules made of it
 	if n, pauses := s.endsBefore(status); pauses {
-		status.NextAttemptTime = s.in(Backoff(&s.Task.Spec.Retry.Backoff, n, s.Jitter))
+		status.NextAttemptTime = s.in(s.pauseAfter(status, n))
 	}
 	var p Plan
 	if isReleased {

@@ -35,7 +35,11 @@ func (s *Snapshot) record(status *v1alpha1.LeasedTaskStatus, e end) {
 		Evidence:     e.evidence,
 		Action:       action,
 		ProbeFor:     probeFor,
+		FailureClass: e.said.class,
+
+		RetryAfterSeconds: e.said.retryAfter,
 	}
+	s.recordNotes(status)
 	if e.effect == fencing.EffectNone { // it may say anything; this alone means something
 		entry.Effect = v1alpha1.EffectNone
 	}

@@ -45,6 +45,26 @@ func (s *Snapshot) isOver(status *v1alpha1.LeasedTaskStatus) bool {
 	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != "" || s.isTimeUp()
 }
 
+// isFatal reports whether an attempt ends the task whatever budget is left: a rule says so, or none says otherwise and its worker
+// says that another cannot succeed, or it could not start, which what cannot start the first time never will. A worker that did
+// start may submit any reason, these too; it means nothing.
+func isFatal(entry *v1alpha1.AttemptRecord) bool {
+	if entry.Action != "" {
+		return entry.Action == v1alpha1.RetryActionDeadLetter
+	}
+	if isPermanent(entry) {
+		return true
+	}
+	switch entry.Reason {
+	case ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName:
+		return entry.StartTime == nil
+	case ReasonIdempotencyConflict:
+		return entry.Evidence == v1alpha1.EvidenceKey
+	default:
+		return false
+	}
+}
+
 // pauseOf is what an available task waits for.
 func (s *Snapshot) pauseOf(status *v1alpha1.LeasedTaskStatus) waiting {
 	if s.Task.Spec.IsSuspended() {

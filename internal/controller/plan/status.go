@@ -41,6 +41,7 @@ func Granted(s *Snapshot, grant *mailbox.Grant, leaseUID string, token fencing.T
 	status.LeaseName = mailbox.Name(string(s.Task.UID))
 	status.LeaseUID = leaseUID
 	status.NextAttemptTime = nil
+	status.Progress = v1alpha1.Progress{}
 	s.setConditions(status, waiting{v1alpha1.WaitingPodStarting, termOf(status) + ": Pod " + grant.Holder + " is starting"})
 	return status
 }
@@ -186,6 +187,8 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 		return v1alpha1.ReasonRetryRule, "a rule of spec.retry.rules ends the task; " + detail
 	case endedByKey(status) == ReasonIdempotencyConflict:
 		return v1alpha1.ReasonIdempotencyConflict, last.Message
+	case isPermanent(&last):
+		return v1alpha1.ReasonNotRetryable, "the worker says that another attempt cannot succeed; " + detail
 	case isFatal(&last) && last.Reason == ReasonStartTimeout:
 		return v1alpha1.ReasonStartTimeout, detail
 	case isFatal(&last):

@@ -44,6 +44,7 @@ type Attempt struct {
 	denial   denial // of the last requests
 	deadline Boot   // when it is told to stop by itself
 	stop     stop   // what is known of why it is to stop
+	heart    heartbeat
 
 	killAt Boot // next round of SIGKILL
 	deadAt Boot // when a tree that still lives is left to the kernel, which kills it as the agent exits
@@ -90,6 +91,7 @@ func (a *Attempt) Check(now Boot) {
 	if a.Trust.HasEnded(now) {
 		a.fence(a.Trust.Ends(), now, WhyUntrusted)
 	}
+	a.listen(now)
 }
 
 // TermDue reports, once, whether the tree is owed the SIGTERM of a fence.
@@ -143,9 +145,10 @@ func (a *Attempt) KillDue(now Boot) bool {
 // runs any more.
 func (a *Attempt) IsLost(now Boot) bool { return now >= a.deadAt }
 
-// RenewDue reports whether it is time to renew: a lost term is not renewed while its tree is being killed.
+// RenewDue reports whether it is time to renew: a lost term is not renewed while its tree is being killed, nor one whose command
+// no longer says that it works.
 func (a *Attempt) RenewDue(now Boot) bool {
-	return a.fenced == "" && (now >= a.Trust.next || a.stop.isAsking())
+	return a.fenced == "" && !a.heart.missed && (now >= a.Trust.next || a.stop.isAsking())
 }
 
 // Wake is when to look again if nothing happens before. renewing says that a request is under way.
@@ -154,7 +157,7 @@ func (a *Attempt) Wake(renewing bool) Boot {
 	if a.fenced != "" {
 		return at
 	}
-	if !renewing {
+	if !renewing && !a.heart.missed {
 		at = min(at, a.Trust.next)
 		if a.stop.isAsking() {
 			at = min(at, a.stop.since)
@@ -163,7 +166,7 @@ func (a *Attempt) Wake(renewing bool) Boot {
 	if a.exit == nil {
 		at = min(at, a.deadline)
 	}
-	return min(at, a.stop.askUntil, a.Trust.Ends())
+	return min(at, a.stop.askUntil, a.heartDue(), a.Trust.Ends())
 }
 
 // Hear takes the answer to a renewal begun at start and received at now. Once fenced, there is no way back. denied says that it
@@ -203,6 +206,14 @@ func (a *Attempt) Exit() *Exit { return a.exit }
 
 // StartError is why the command could not be started.
 func (a *Attempt) StartError() error { return a.startErr }
+
+// KillIn is how long the tree has from now to SIGKILL; 0: no time, or nobody has planned any.
+func (a *Attempt) KillIn(now Boot) time.Duration {
+	if a.killAt == Never {
+		return 0
+	}
+	return max(0, a.killAt.Sub(now))
+}
 
 // IsOverdue reports whether it ran for as long as an attempt may.
 func (a *Attempt) IsOverdue() bool { return a.overdue }

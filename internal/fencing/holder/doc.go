@@ -4,7 +4,7 @@
 //	Claimant  who holds the term: which form of the claim to send next, and when an answer is final
 //	Trust     until when to believe that the term stands, and when to renew
 //	Attempt   whether the command may run, when it is told to stop and what for, when its process tree must be dead, when to
-//	          look again
+//	          look again; whether it has to say that it works, and has
 //
 // It knows no processes, no client and no clock. Package agent connects it to the world, the simulator to a model of it.
 //

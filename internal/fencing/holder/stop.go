@@ -44,7 +44,7 @@ func (a *Attempt) Stop(now Boot) {
 	}
 	a.stop.signaled, a.stop.since = true, now
 	a.deadline = Never // what it ends for is settled
-	if a.started && a.exit == nil && a.stop.ordered == nil && a.fenced == "" {
+	if a.started && a.exit == nil && a.stop.ordered == nil && a.fenced == "" && !a.heart.missed {
 		a.stop.askUntil = now.Add(min(a.Trust.timing.RequestTimeout, leastGrace(a.stopGrace)/4))
 	}
 	a.grace(now, a.stopGrace)
@@ -74,11 +74,15 @@ func (a *Attempt) StopDue() bool {
 	return due
 }
 
-func (a *Attempt) isStopping() bool { return a.stop.signaled || a.stop.ordered != nil || a.overdue }
+func (a *Attempt) isStopping() bool {
+	return a.stop.signaled || a.stop.ordered != nil || a.overdue || a.heart.missed
+}
 
 // Why is the reason for which the command is to stop, and what was said about it.
 func (a *Attempt) Why() (reason, message string) {
 	switch {
+	case a.heart.missed:
+		return fencing.ReasonHeartbeatMissed, ""
 	case a.stop.ordered != nil:
 		return a.stop.ordered.Reason, a.stop.ordered.Message
 	case a.overdue:

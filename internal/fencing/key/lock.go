@@ -78,12 +78,14 @@ type Lock struct {
 
 // Answer is what came of the work of an idempotency key.
 type Answer struct {
-	Task             string      `json:"task"` // the task that did it
-	TaskUID          string      `json:"uid"`
-	Hash             string      `json:"payloadHash"`
-	Result           *string     `json:"result,omitempty"`
-	Time             metav1.Time `json:"time"`
-	RetentionSeconds int32       `json:"retentionSeconds"`
+	Task    string  `json:"task"` // the task that did it
+	TaskUID string  `json:"uid"`
+	Hash    string  `json:"payloadHash"`
+	Result  *string `json:"result,omitempty"`
+	// ResultRef is where the result is, if it is kept elsewhere.
+	ResultRef        *fencing.ResultRef `json:"resultRef,omitempty"`
+	Time             metav1.Time        `json:"time"`
+	RetentionSeconds int32              `json:"retentionSeconds"`
 }
 
 // Expiry is when the answer is forgotten.

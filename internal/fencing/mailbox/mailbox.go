@@ -51,6 +51,8 @@ func Read(lease *coordinationv1.Lease) *fencing.Term {
 		stop := fencing.ParseStop(raw)
 		term.Stop = &stop
 	}
+	term.Progress = fencing.ParseProgress(lease.Annotations[fencing.ProgressAnnotation])
+	term.Checkpoint = fencing.ParseCheckpoint(lease.Annotations[fencing.CheckpointAnnotation])
 	return term
 }
 
@@ -62,19 +64,25 @@ type Grant struct {
 	Time     time.Time
 	// Over is the resourceVersion of the Lease whose term has ended; empty: there is no Lease yet.
 	Over string
+	// Checkpoint is what the attempt before left for this one; empty: nothing.
+	Checkpoint string
 }
 
-// Lease renders a grant as the Lease object to create, or to update where Over names its resourceVersion. Claim, submission
-// and stop of the last term are absent, which clears them. owner must be the task, with its UID.
+// Lease renders a grant as the Lease object to create, or to update where Over names its resourceVersion. Claim, submission,
+// stop and progress of the last term are absent, which clears them. owner must be the task, with its UID.
 func (g Grant) Lease(namespace, taskName string, owner metav1.OwnerReference) *coordinationv1.Lease {
 	uid := string(owner.UID)
+	annotations := map[string]string{TaskNameAnnotation: taskName}
+	if g.Checkpoint != "" {
+		annotations[fencing.CheckpointAnnotation] = g.Checkpoint
+	}
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       namespace,
 			Name:            Name(uid),
 			ResourceVersion: g.Over,
 			Labels:          map[string]string{TaskLabel: uid},
-			Annotations:     map[string]string{TaskNameAnnotation: taskName},
+			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		Spec: coordinationv1.LeaseSpec{
