@@ -44,8 +44,8 @@ type Progress struct {
 	Message string `json:"message,omitempty"`
 
 	// recordTime is when this was put on record.
-	// +required
-	RecordTime metav1.Time `json:"recordTime,omitempty,omitzero"`
+	// +optional
+	RecordTime *metav1.Time `json:"recordTime,omitempty"`
 }
 
 // FailureClass is what a worker says of its failure.

@@ -96,8 +96,7 @@ func TestAnEmptyCheckpointTakesItBack(t *testing.T) {
 func TestANoteNeverCostsTheTerm(t *testing.T) {
 	t.Parallel()
 	refused := map[agenttest.Kind]int{}
-	var f *talker
-	f = newTalker(t, eager, func(f *talker) int {
+	f := newTalker(t, eager, func(f *talker) int {
 		f.write("row 2")
 		eventually(f.t, "a renewal with it was refused, and others were not", func() bool { return f.srv.Count(agenttest.Renew) > 5 })
 		f.write("row 3")

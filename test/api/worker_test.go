@@ -36,7 +36,7 @@ func TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor(t *testing.T) {
 	}
 	s.until(task, "shown with its progress", func(task *v1alpha1.LeasedTask) bool {
 		p := task.Status.Progress
-		return p.Current != nil && *p.Current == 0 && p.Total == 9 && p.Message == "half" && !p.RecordTime.IsZero()
+		return p.Current != nil && *p.Current == 0 && p.Total == 9 && p.Message == "half" && p.RecordTime != nil
 	})
 	sub, err := fencing.Submission{Token: fencing.Token(task.Status.FencingToken), Outcome: fencing.Failed, Reason: "Quota", RetryAfterSeconds: new(int32(0))}.Encode()
 	s.ok(err)

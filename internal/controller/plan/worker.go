@@ -96,7 +96,7 @@ func (s *Snapshot) recordNotes(status *v1alpha1.LeasedTaskStatus) {
 	status.Checkpoint = s.Term.Checkpoint
 	if s.hasNewProgress(status) {
 		p := s.Term.Progress
-		status.Progress = v1alpha1.Progress{Current: &p.Current, Total: p.Total, Message: p.Message, RecordTime: metav1.NewTime(s.Now.Truncate(time.Second))}
+		status.Progress = v1alpha1.Progress{Current: &p.Current, Total: p.Total, Message: p.Message, RecordTime: new(metav1.NewTime(s.Now.Truncate(time.Second)))}
 	}
 }
 
@@ -111,7 +111,7 @@ func (s *Snapshot) untilProgress() (time.Duration, bool) {
 	if !s.isRecorded() || !s.hasNewProgress(status) {
 		return 0, false
 	}
-	if status.Progress.RecordTime.IsZero() {
+	if status.Progress.RecordTime == nil {
 		return 0, true
 	}
 	left := progressPause - s.Now.Sub(status.Progress.RecordTime.Time)

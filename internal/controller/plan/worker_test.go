@@ -104,7 +104,7 @@ func progress(current int64) func(*Snapshot) {
 // recorded puts progress on record, some time ago.
 func recorded(current int64, ago time.Duration) func(*Snapshot) {
 	return onTask(func(t *v1alpha1.LeasedTask) {
-		t.Status.Progress = v1alpha1.Progress{Current: &current, Total: 9, Message: "m", RecordTime: *at(-ago)}
+		t.Status.Progress = v1alpha1.Progress{Current: &current, Total: 9, Message: "m", RecordTime: at(-ago)}
 	})
 }
 
