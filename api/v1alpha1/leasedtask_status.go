@@ -51,10 +51,11 @@ type LeasedTaskStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status was computed from.
+	// observedGeneration is the metadata.generation that this status was computed from. -1: the operator has not seen the task
+	// yet, which kstatus, and with it Flux and Helm, would take for done without this number.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// +kubebuilder:validation:Minimum=-1
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 
 	// attempt is the 1-based number of the current or last attempt. Probes are numbered with the attempts: after attempt 1 and its
 	// probe 2 comes attempt 3.

@@ -44,6 +44,7 @@ type LeasedTask struct {
 	Spec LeasedTaskSpec `json:"spec,omitempty,omitzero"`
 	// status is the controller's record of what happened. The controller alone writes it.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status LeasedTaskStatus `json:"status,omitempty,omitzero"`
 }
 

@@ -32,7 +32,7 @@ func newFailing(t *testing.T, timing fencing.Timing, actions ...agenttest.Action
 // running a hook first, a request is served.
 func after(hook func()) agenttest.Action { return agenttest.Action{Before: hook} }
 
-func TestTwoLostRenewalsAreHarmless(t *testing.T) {
+func TestCase16TwoLostRenewalsAreHarmless(t *testing.T) {
 	t.Parallel()
 	var f *fixture
 	last := after(func() { f.tree.end(holder.Exit{}) })

@@ -107,8 +107,8 @@ func TestCase30WhatEachAnswerMakesOfADeadLetter(t *testing.T) {
 	}
 }
 
-// TestTheCacheHoldsNoPayloads: what is large is read live, by whoever replays.
-func TestTheCacheHoldsNoPayloads(t *testing.T) {
+// TestCase36TheCacheHoldsNoPayloads: what is large is read live, by whoever replays.
+func TestCase36TheCacheHoldsNoPayloads(t *testing.T) {
 	dead := keeping("uid-a")
 	dead.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 	dead.Spec.Task.Spec.Raw = []byte(`{"payload":"p"}`)

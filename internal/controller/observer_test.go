@@ -166,7 +166,7 @@ func TestObserverWakesWhenAPassAsksForIt(t *testing.T) {
 	}
 }
 
-func TestObserverForgets(t *testing.T) {
+func TestCase36ObserverForgets(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "a"}
 	tests := map[string]func(*watcher){
 		"a task that is gone": func(w *watcher) {
@@ -219,8 +219,8 @@ func TestLeaseGoneStartsTheWaitAnew(t *testing.T) {
 	}
 }
 
-// TestObserverWhileBlind: what this process could not see is not held against a worker.
-func TestObserverWhileBlind(t *testing.T) {
+// TestCase18ObserverWhileBlind: what this process could not see is not held against a worker.
+func TestCase18ObserverWhileBlind(t *testing.T) {
 	w := newWatcher()
 	task := taskNamed("a", "uid-a")
 	w.see(task, heldTerm(0))

@@ -25,11 +25,11 @@ import (
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
-// TestTheOperatorMayDieAfterEveryWrite plays one task to its end again and again, and lets the operator die after its first
+// TestCase14TheOperatorMayDieAfterEveryWrite plays one task to its end again and again, and lets the operator die after its first
 // write, after its second, and so on; another one then takes over. The end must be the same each time, with one Pod an
 // attempt. The task fails once, loses a worker once, and then succeeds, so that every kind of write but the dead letter's is
 // in it; a second story ends dead-lettered.
-func TestTheOperatorMayDieAfterEveryWrite(t *testing.T) {
+func TestCase14TheOperatorMayDieAfterEveryWrite(t *testing.T) {
 	stories := map[string]struct {
 		play func(*mortal)
 		want ending

@@ -71,7 +71,7 @@ func TestAFailedAttemptIsFollowedByOneWithAHigherToken(t *testing.T) {
 	}
 }
 
-func TestRenewalsCostNoPass(t *testing.T) {
+func TestCase34RenewalsCostNoPass(t *testing.T) {
 	s := set(t, nil)
 	task := s.start("renewing")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
@@ -167,7 +167,7 @@ func TestALeaseCutShorterIsNotJudgedBeforeItsAgentHasFencedItself(t *testing.T) 
 	s.ok(admin.Delete(t.Context(), task))
 }
 
-func TestAPodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
+func TestCase10APodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
 	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("privileged", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
@@ -180,7 +180,7 @@ func TestAPodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
 	}
 }
 
-func TestACompliantTemplateYieldsACompliantPod(t *testing.T) {
+func TestCase10ACompliantTemplateYieldsACompliantPod(t *testing.T) {
 	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("compliant")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
@@ -249,7 +249,7 @@ func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 }
 
-func TestAStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
+func TestCase09AStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
 	s := set(t, nil)
 	task := s.start("never-starts", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 3 })
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
@@ -288,8 +288,8 @@ func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) 
 	}))
 	time.Sleep(5 * time.Second)
 	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
-	if kept.Status.ObservedGeneration != kept.Generation {
-		t.Errorf("observedGeneration %d, generation %d", kept.Status.ObservedGeneration, kept.Generation)
+	if *kept.Status.ObservedGeneration != kept.Generation {
+		t.Errorf("observedGeneration %d, generation %d", *kept.Status.ObservedGeneration, kept.Generation)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
-func TestBadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
+func TestCase28BadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 	s := set(t, nil)
 	pod := func(change func(*corev1.PodSpec)) func(*v1alpha1.LeasedTask) {
 		return func(task *v1alpha1.LeasedTask) { change(&task.Spec.Template.Spec) }
@@ -155,7 +155,7 @@ func TestATaskThatCouldNotBeRecordedIsRefused(t *testing.T) {
 	}))
 }
 
-func TestZeroIsRefusedWhereItMeansNothing(t *testing.T) {
+func TestCase28ZeroIsRefusedWhereItMeansNothing(t *testing.T) {
 	s := set(t, nil)
 	for _, path := range []string{
 		"lease.durationSeconds", "timeouts.startSeconds", "timeouts.attemptSeconds", "stopGraceSeconds", "retry.maxAttempts",
@@ -201,7 +201,7 @@ func sidecar(task *v1alpha1.LeasedTask) {
 	task.Spec.Template.Spec.Containers = append(task.Spec.Template.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy"})
 }
 
-func TestTheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T) {
+func TestCase40TheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T) {
 	s := set(t, nil)
 	task := s.start("fixed")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))

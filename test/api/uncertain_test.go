@@ -28,7 +28,7 @@ var (
 	exit0 = fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted, ExitCode: new(int32(0)), Result: new("shipment 7")}
 )
 
-// TestTheOperatorMayDieAroundEveryWriteOfAProbe is TestTheOperatorMayDieAfterEveryWrite for tasks whose attempts are uncertain.
+// TestTheOperatorMayDieAroundEveryWriteOfAProbe is TestCase14TheOperatorMayDieAfterEveryWrite for tasks whose attempts are uncertain.
 func TestTheOperatorMayDieAroundEveryWriteOfAProbe(t *testing.T) {
 	stories := map[string]struct {
 		change func(*v1alpha1.LeasedTask)

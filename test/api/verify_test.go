@@ -86,10 +86,10 @@ func TestAnExpressionThatDoesNotCompileIsToldBeforeAnythingRuns(t *testing.T) {
 
 	// It stays at that, whatever passes there are; it may be suspended and resumed.
 	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) { spec.Suspend = new(true) }))
-	s.until(task, "told", func(task *v1alpha1.LeasedTask) bool { return task.Status.ObservedGeneration == task.Generation })
+	s.until(task, "told", func(task *v1alpha1.LeasedTask) bool { return *task.Status.ObservedGeneration == task.Generation })
 	s.must(waitsFor(v1alpha1.WaitingSpecInvalid, what)(task), "status %+v", task.Status)
 	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) { spec.Suspend = nil }))
-	s.until(task, "told", func(task *v1alpha1.LeasedTask) bool { return task.Status.ObservedGeneration == task.Generation })
+	s.until(task, "told", func(task *v1alpha1.LeasedTask) bool { return *task.Status.ObservedGeneration == task.Generation })
 	s.mustHaveNoPod(task)
 	leases := &coordinationv1.LeaseList{}
 	s.ok(admin.List(t.Context(), leases, client.InNamespace(s.namespace)))

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-func TestARestartOfTheAPIServerLosesNothingAndUsesNoAttempt(t *testing.T) {
+func TestCase18ARestartOfTheAPIServerLosesNothingAndUsesNoAttempt(t *testing.T) {
 	s := tell(t, alone)
 	tasks := make([]*v1alpha1.LeasedTask, 6)
 	for i := range tasks { // they end before, during and after; with the default lease, trust outlives a restart

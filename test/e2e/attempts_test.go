@@ -82,7 +82,7 @@ func TestAWorkerThatAlwaysFailsUsesItsBudgetAndIsDeadLettered(t *testing.T) {
 	s.must(strings.Contains(logs, "broken"), "logs: %s", logs)
 }
 
-func TestAPodDeletedByHandIsADisruptionAndTheNextAttemptHasAHigherToken(t *testing.T) {
+func TestCase01APodDeletedByHandIsADisruptionAndTheNextAttemptHasAHigherToken(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("deleted", secondWins)
 	s.untilRunning(task, 1)
@@ -92,7 +92,7 @@ func TestAPodDeletedByHandIsADisruptionAndTheNextAttemptHasAHigherToken(t *testi
 	s.must(task.Status.Failures == 0 && task.Status.Disruptions == 1, "status %+v", task.Status)
 }
 
-func TestAnEvictedPodIsADisruption(t *testing.T) {
+func TestCase01AnEvictedPodIsADisruption(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("evicted", secondWins)
 	s.untilRunning(task, 1)
@@ -102,7 +102,7 @@ func TestAnEvictedPodIsADisruption(t *testing.T) {
 	s.must(task.Status.Failures == 0 && task.Status.Disruptions == 1, "status %+v", task.Status)
 }
 
-func TestAnAgentKilledOutrightIsAFailureWithAReasonAndIsReplaced(t *testing.T) {
+func TestCase07AnAgentKilledOutrightIsAFailureWithAReasonAndIsReplaced(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("killed", secondWins)
 	s.untilRunning(task, 1)
@@ -123,7 +123,7 @@ func TestAWorkerKilledForMemoryIsAFailureThatSaysSo(t *testing.T) {
 	s.must(st.Phase == v1alpha1.PhaseDeadLettered && st.Failures == 1 && st.History[0].Reason == fencing.ReasonOOMKilled, "status %+v", st)
 }
 
-func TestAPodForceDeletedIsReplacedOnceItsLeaseHasRunOut(t *testing.T) {
+func TestCase02APodForceDeletedIsReplacedOnceItsLeaseHasRunOut(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("forced", secondWins)
 	s.untilRunning(task, 1)
@@ -132,7 +132,7 @@ func TestAPodForceDeletedIsReplacedOnceItsLeaseHasRunOut(t *testing.T) {
 	s.mustHaveRecovered(task, token, v1alpha1.AttemptDisrupted, "PodDeleted", "Terminated")
 }
 
-func TestAFrozenWorkerIsReplacedAndItsLateSubmissionIsRefusedAndOnRecord(t *testing.T) {
+func TestCase15AFrozenWorkerIsReplacedAndItsLateSubmissionIsRefusedAndOnRecord(t *testing.T) {
 	s := tell(t, sideBySide)
 	// The first attempt is done, and succeeds, as soon as it is thawed: the most dangerous late submission.
 	task := s.start("frozen", `[ "$LEASEHOLD_ATTEMPT" = 1 ] && sleep 15; echo "attempt $LEASEHOLD_ATTEMPT" > "$LEASEHOLD_RESULT_FILE"`)
@@ -159,7 +159,7 @@ func TestALeaseDeletedByHandIsARevokedTerm(t *testing.T) {
 	s.mustHaveRecovered(task, token, v1alpha1.AttemptDisrupted, "LeaseDeleted")
 }
 
-func TestALongTaskOutlivesManyLeasesUndisturbed(t *testing.T) {
+func TestCase16ALongTaskOutlivesManyLeasesUndisturbed(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("long", "sleep 60; echo done > $LEASEHOLD_RESULT_FILE")
 	s.untilFinished(task)
@@ -170,7 +170,7 @@ func TestALongTaskOutlivesManyLeasesUndisturbed(t *testing.T) {
 	s.must(len(pods) == 1, "%d Pods, want 1", len(pods))
 }
 
-func TestASecondAgentInTheSameContainerExitsWithoutStartingItsCommand(t *testing.T) {
+func TestCase11ASecondAgentInTheSameContainerExitsWithoutStartingItsCommand(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("twice", `sleep 20; ls "$(dirname "$LEASEHOLD_RESULT_FILE")" > "$LEASEHOLD_RESULT_FILE"`)
 	s.untilRunning(task, 1)
@@ -187,7 +187,7 @@ func TestASecondAgentInTheSameContainerExitsWithoutStartingItsCommand(t *testing
 	s.must(!strings.Contains(*st.Result, "second-ran"), "the second agent started its command: %q", *st.Result)
 }
 
-func TestHungWorkIsStoppedAtItsDeadlineThoughItsLeaseIsRenewed(t *testing.T) {
+func TestCase19HungWorkIsStoppedAtItsDeadlineThoughItsLeaseIsRenewed(t *testing.T) {
 	s := tell(t, sideBySide)
 	deadline := func(task *v1alpha1.LeasedTask) {
 		task.Spec.Timeouts.AttemptSeconds, task.Spec.StopGraceSeconds, task.Spec.Retry.MaxAttempts = 3, 1, 1

@@ -44,7 +44,7 @@ func (s *story) mustHaveFailedOnce(tasks ...*v1alpha1.LeasedTask) {
 	}
 }
 
-func TestTheOperatorKilledAtAnyMomentLosesAndDoublesNothing(t *testing.T) {
+func TestCase14TheOperatorKilledAtAnyMomentLosesAndDoublesNothing(t *testing.T) {
 	s := tell(t, alone)
 	const count = 12
 	tasks := make([]*v1alpha1.LeasedTask, count)
@@ -69,7 +69,7 @@ func TestTheOperatorDownForTwoLeasesDisturbsNoRunningTask(t *testing.T) {
 	s.must(task.Status.Phase == v1alpha1.PhaseCompleted && task.Status.Attempt == 1 && task.Status.Disruptions == 0, "status %+v", task.Status)
 }
 
-func TestTwoOperatorsAtOnceMakeOnePodAnAttempt(t *testing.T) {
+func TestCase39TwoOperatorsAtOnceMakeOnePodAnAttempt(t *testing.T) {
 	s := tell(t, alone)
 	leader, rival := s.leader(), s.startRival()
 	log := filepath.Join(filepath.Dir(s.Kubeconfig()), "audit.log")
@@ -118,7 +118,7 @@ func (s *story) mustBeInOrder(task *v1alpha1.LeasedTask) {
 	}
 }
 
-func TestALeaderFrozenPastItsLeaseDoesNoHarmWhenItWakes(t *testing.T) {
+func TestCase39ALeaderFrozenPastItsLeaseDoesNoHarmWhenItWakes(t *testing.T) {
 	s := tell(t, alone)
 	old := s.leader()
 	tasks := make([]*v1alpha1.LeasedTask, 10)
@@ -139,7 +139,7 @@ func TestALeaderFrozenPastItsLeaseDoesNoHarmWhenItWakes(t *testing.T) {
 	s.must(s.leader().Name != old.Name, "the operator that was frozen still leads")
 }
 
-func TestAStandbyThatTakesOverHasObservedAllAlong(t *testing.T) {
+func TestCase39AStandbyThatTakesOverHasObservedAllAlong(t *testing.T) {
 	s := tell(t, alone)
 	const duration, margin = 30 * time.Second, 10 * time.Second
 	old := s.leader()

@@ -28,7 +28,7 @@ func TestKubeletStoppedWhileATaskRunsDisturbsNothing(t *testing.T) {
 	s.untilReady(node1)
 }
 
-func TestANodeCutOffIsReplacedAndItsWorkerFencesItself(t *testing.T) {
+func TestCase03ANodeCutOffIsReplacedAndItsWorkerFencesItself(t *testing.T) {
 	tell(t, alone).cutOff("both")
 }
 
@@ -92,7 +92,7 @@ func (s *story) mustHaveBeenReplaced(task *v1alpha1.LeasedTask, firstToken int64
 	s.mustHaveRecovered(task, firstToken, outcome, plan.ReasonLeaseExpired, plan.ReasonNodeLost, plan.ReasonPodDeleted)
 }
 
-func TestADeletedNodesWorkerFencesItselfOnceItsPodIsCollected(t *testing.T) {
+func TestCase03ADeletedNodesWorkerFencesItselfOnceItsPodIsCollected(t *testing.T) {
 	s := tell(t, alone)
 	node := s.spareNode()
 	task := s.startOn(node, secondTells, asIs)[0]

@@ -21,7 +21,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 )
 
-func TestRestingAndRunningTasksCauseNoWritesButRenewals(t *testing.T) {
+func TestCase34RestingAndRunningTasksCauseNoWritesButRenewals(t *testing.T) {
 	s := tell(t, alone)
 	const finished, runners, window = 50, 5, time.Minute
 	resting := make([]*v1alpha1.LeasedTask, finished)

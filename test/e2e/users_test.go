@@ -43,7 +43,7 @@ func TestANamespaceWithRunningTasksIsDeletedWithoutHanging(t *testing.T) {
 	}))
 }
 
-func TestAnImageThatIsNotThereIsWaitedForAndNamed(t *testing.T) {
+func TestCase08AnImageThatIsNotThereIsWaitedForAndNamed(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("no-image", "true", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].Image = "127.0.0.1:1/missing:1"
@@ -55,7 +55,7 @@ func TestAnImageThatIsNotThereIsWaitedForAndNamed(t *testing.T) {
 	s.must(strings.Contains(h.Message, "ImagePull") && strings.Contains(h.Message, "127.0.0.1:1/missing:1"), "message %q", h.Message)
 }
 
-func TestAnImageNameThatCannotBeParsedFailsAtOnce(t *testing.T) {
+func TestCase08AnImageNameThatCannotBeParsedFailsAtOnce(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("bad-image", "true", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].Image = "Not A Name"
@@ -64,7 +64,7 @@ func TestAnImageNameThatCannotBeParsedFailsAtOnce(t *testing.T) {
 	s.must(task.Status.Attempt == 1 && task.Status.History[0].Reason == "InvalidImageName", "status %+v", task.Status)
 }
 
-func TestAnUnschedulablePodSaysSoAndRunsOnceItCan(t *testing.T) {
+func TestCase09AnUnschedulablePodSaysSoAndRunsOnceItCan(t *testing.T) {
 	s := tell(t, sideBySide)
 	task := s.start("unschedulable", echo, func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.NodeSelector = map[string]string{"story": s.namespace}

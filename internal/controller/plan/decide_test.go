@@ -212,7 +212,7 @@ func checkConditions(t *testing.T, task *v1alpha1.LeasedTask, status *v1alpha1.L
 	got := map[string]bool{}
 	for _, c := range status.Conditions {
 		got[c.Type] = c.Status == metav1.ConditionTrue
-		if c.Reason == "" || c.ObservedGeneration != status.ObservedGeneration || c.LastTransitionTime.IsZero() {
+		if c.Reason == "" || c.ObservedGeneration != *status.ObservedGeneration || c.LastTransitionTime.IsZero() {
 			t.Errorf("condition %+v is incomplete", c)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 )
 
-// TestPodNameIsALabel: whatever name the API takes for a task, its Pods' names are DNS labels that name attempt and suffix.
-func TestPodNameIsALabel(t *testing.T) {
+// TestCase12PodNameIsALabel: whatever name the API takes for a task, its Pods' names are DNS labels that name attempt and suffix.
+func TestCase12PodNameIsALabel(t *testing.T) {
 	suffixes := rapid.StringMatching(`[bcdfghjklmnpqrstvwxz2456789]{6}`)
 	rapid.Check(t, func(t *rapid.T) {
 		task := drawName(t)
@@ -158,9 +158,9 @@ func TestEmptyPayload(t *testing.T) {
 	}
 }
 
-// TestInjectedPartsAreRestricted: what the operator adds satisfies PodSecurity "restricted" by itself, without help from the
+// TestCase10InjectedPartsAreRestricted: what the operator adds satisfies PodSecurity "restricted" by itself, without help from the
 // template. The rules are those of the Pod Security Standards, spelled out.
-func TestInjectedPartsAreRestricted(t *testing.T) {
+func TestCase10InjectedPartsAreRestricted(t *testing.T) {
 	template := newTask()
 	pod := Pod(withStatus(template), AgentImage{Name: "agent"})
 	c := pod.Spec.InitContainers[0]

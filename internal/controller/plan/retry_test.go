@@ -22,8 +22,8 @@ func drawBackoff(t *rapid.T) *v1alpha1.BackoffSpec {
 	}
 }
 
-// TestBackoffStaysInBounds: no number of attempts overflows, and no pause is negative or above the maximum.
-func TestBackoffStaysInBounds(t *testing.T) {
+// TestCase27BackoffStaysInBounds: no number of attempts overflows, and no pause is negative or above the maximum.
+func TestCase27BackoffStaysInBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawBackoff(t)
 		n := rapid.OneOf(rapid.Int32Range(-1, 100), rapid.SampledFrom([]int32{math.MinInt32, 1 << 20, math.MaxInt32})).Draw(t, "n")
@@ -63,8 +63,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestFullJitterStaysJitter: far out, full jitter is uniform over the whole pause. An overflow would make it zero or constant.
-func TestFullJitterStaysJitter(t *testing.T) {
+// TestCase27FullJitterStaysJitter: far out, full jitter is uniform over the whole pause. An overflow would make it zero or constant.
+func TestCase27FullJitterStaysJitter(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	spec := &v1alpha1.BackoffSpec{}
 	const samples = 200

@@ -100,7 +100,7 @@ func (s *Snapshot) HolderNode() string {
 // status is a copy of the task's status to build the next one from.
 func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
 	status := s.Task.Status.DeepCopy()
-	status.ObservedGeneration = s.Task.Generation
+	status.ObservedGeneration = new(s.Task.Generation)
 	s.wind(status)
 	return status
 }

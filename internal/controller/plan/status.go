@@ -80,7 +80,7 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 			Type: kind, Status: value, Reason: reason, Message: fencing.Truncate(message, 1024),
-			ObservedGeneration: status.ObservedGeneration, LastTransitionTime: metav1.NewTime(s.Now),
+			ObservedGeneration: *status.ObservedGeneration, LastTransitionTime: metav1.NewTime(s.Now),
 		})
 	}
 	reason, message := s.summary(status, w)

@@ -71,7 +71,7 @@ var workerTable = map[string]decision{
 		want:  fails("ResultInvalid Submission exit 3"),
 	},
 	"progress that is young waits": {
-		given: []func(*Snapshot){onRecord, podRuns, settled, progress(3), recorded(2, 4*time.Second)},
+		given: []func(*Snapshot){onRecord, podRuns, written, progress(3), recorded(2, 4*time.Second)},
 		want:  want{Rule: RuleHeld, Requeue: 6 * time.Second, Watch: 25 * time.Second},
 	},
 }
@@ -84,8 +84,8 @@ func ended(s *Snapshot) {
 	s.Pods = nil
 }
 
-// settled is a status whose conditions are written.
-func settled(s *Snapshot) {
+// written is a status whose conditions are written.
+func written(s *Snapshot) {
 	if p := Decide(s); p.Status != nil {
 		s.Task.Status = *p.Status
 	}
@@ -115,15 +115,15 @@ func TestProgressIsRecordedAtABoundedRate(t *testing.T) {
 		requeue  time.Duration
 		writes   bool
 	}{
-		"the first":                       {[]func(*Snapshot){onRecord, settled, progress(1)}, 1, 0, true},
-		"unchanged":                       {[]func(*Snapshot){onRecord, settled, progress(1), recorded(1, time.Minute)}, 1, 0, false},
-		"young":                           {[]func(*Snapshot){onRecord, settled, progress(2), recorded(1, 9*time.Second)}, 1, time.Second, false},
-		"old enough":                      {[]func(*Snapshot){onRecord, settled, progress(2), recorded(1, 10*time.Second)}, 2, 0, true},
-		"a clock was set back":            {[]func(*Snapshot){onRecord, settled, progress(2), recorded(1, -time.Hour)}, 2, 0, true},
+		"the first":                       {[]func(*Snapshot){onRecord, written, progress(1)}, 1, 0, true},
+		"unchanged":                       {[]func(*Snapshot){onRecord, written, progress(1), recorded(1, time.Minute)}, 1, 0, false},
+		"young":                           {[]func(*Snapshot){onRecord, written, progress(2), recorded(1, 9*time.Second)}, 1, time.Second, false},
+		"old enough":                      {[]func(*Snapshot){onRecord, written, progress(2), recorded(1, 10*time.Second)}, 2, 0, true},
+		"a clock was set back":            {[]func(*Snapshot){onRecord, written, progress(2), recorded(1, -time.Hour)}, 2, 0, true},
 		"with the claim":                  {[]func(*Snapshot){claimed, progress(1)}, 1, 0, true},
-		"with the end, however young":     {[]func(*Snapshot){onRecord, settled, progress(2), recorded(1, time.Second), submits(fencing.Failed)}, 2, 0, true},
-		"with the success":                {[]func(*Snapshot){onRecord, settled, progress(2), recorded(1, time.Second), submits(fencing.Succeeded)}, 2, 0, true},
-		"of a term that is not on record": {[]func(*Snapshot){onRecord, settled, recorded(1, time.Minute), progress(2), onTerm(func(t *fencing.Term) { t.UID = "other" })}, 1, 0, true},
+		"with the end, however young":     {[]func(*Snapshot){onRecord, written, progress(2), recorded(1, time.Second), submits(fencing.Failed)}, 2, 0, true},
+		"with the success":                {[]func(*Snapshot){onRecord, written, progress(2), recorded(1, time.Second), submits(fencing.Succeeded)}, 2, 0, true},
+		"of a term that is not on record": {[]func(*Snapshot){onRecord, written, recorded(1, time.Minute), progress(2), onTerm(func(t *fencing.Term) { t.UID = "other" })}, 1, 0, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func server(t *testing.T) func() *pgx.Conn {
 	}
 }
 
-func TestALowerTokenIsRefusedAndNoted(t *testing.T) {
+func TestCase15ALowerTokenIsRefusedAndNoted(t *testing.T) {
 	conn := server(t)()
 	if err := Setup(t.Context(), conn); err != nil {
 		t.Fatal(err)
