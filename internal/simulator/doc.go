@@ -18,7 +18,7 @@
 // A schedule is up to a hundred events with time between them, drawn by rapid, which also shrinks one that fails to its gist. Each
 // draws a few kinds of faults first, so that those meet often. What happens:
 //
-//	people       suspend and resume the task, cancel it
+//	people       suspend and resume the task, cancel it, spoil and repair its spec
 //	controllers  crash, freeze and go on later between any two requests, even as another leads; two leaders; cut off; slow;
 //	             each watch late, standing still, then catching up version by version or by a list that skips some
 //	messages     late, lost, doubled, overtaken by others; an answer lost; a write that stands although its answer says no

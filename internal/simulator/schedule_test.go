@@ -60,6 +60,7 @@ var events = []event{
 	{"suspend", 1, whileUp(func(w *world) {
 		w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Suspend = new(!s.IsSuspended()) })
 	})},
+	{"misspell", 1, whileUp((*world).misspell)},
 	{"cancel", 1, whileUp(func(w *world) { w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Cancel.Reason = "enough" }) })},
 	{"no dead letters", 1, func(w *world) { w.weather.full = "exceeded quota" }},
 	{"backup", 2, func(w *world) { w.api.takeBackup() }},
@@ -283,12 +284,28 @@ func (b *box) makeAnew() {
 	b.api.createPod(again)
 }
 
+// misspell writes a condition on the result that does not compile, and repairs it the next time; only before the first grant, after
+// which the API server lets nobody.
+func (w *world) misspell() {
+	task := w.api.task.live()
+	if task.Status.FencingToken != 0 || w.api.term.live() != nil {
+		return
+	}
+	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) {
+		if s.Verify != nil {
+			s.Verify = nil
+			return
+		}
+		s.Verify = []v1alpha1.ResultCheck{{Expression: "rows == 3"}}
+	})
+}
+
 // settle lets the faults stop and the task finish, and all that was started end.
 func (w *world) settle() {
 	w.note("the faults stop")
 	w.recover()
 	w.isSettling = true
-	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Suspend = nil })
+	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Suspend, s.Verify = nil, nil })
 	w.eachBox((*box).thaw)
 	w.eachBox((*box).heal)
 	for _, b := range w.boxes {
