@@ -1,0 +1,164 @@
+// Command benchmark measures what a guard costs: the same write with and without it, by turns, on the same server, which it starts itself
+// with the settings of production (PostgreSQL waits for the disk). It prints the table that is in docs/benchmarks.md.
+//
+//	go run ./guard/cmd/benchmark
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasehold-io/leasehold/worker/guard"
+	"github.com/leasehold-io/leasehold/worker/guard/postgres"
+	guardredis "github.com/leasehold-io/leasehold/worker/guard/redis"
+	"github.com/leasehold-io/leasehold/worker/internal/teststores"
+)
+
+// comparison is one write in two forms.
+type comparison struct {
+	name               string
+	goal               float64
+	unguarded, guarded func(ctx context.Context, i int) error
+}
+
+func main() {
+	writes := flag.Int("writes", 3000, "writes of each form")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *writes)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, writes int) error {
+	server, err := teststores.StartPostgres(ctx, os.Stderr, teststores.PostgresOptions{Durable: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Stop() }()
+	conn, err := pgx.Connect(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	slow, err := onPostgres(ctx, conn)
+	if err != nil {
+		return err
+	}
+	address, stopRedis, err := teststores.StartRedis(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stopRedis() }()
+	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	fenced, err := guardredis.New(ctx, client)
+	if err != nil {
+		return err
+	}
+	fmt.Println("| Write | Unguarded, median | Guarded, median | Ratio | Goal |")
+	fmt.Println("|---|---|---|---|---|")
+	return errors.Join(report(ctx, slow, writes), report(ctx, onRedis(client, fenced), writes*perRedis))
+}
+
+// perRedis is how many writes to Redis take the time of one to PostgreSQL, or less.
+const perRedis = 10
+
+func report(ctx context.Context, comparisons []comparison, writes int) error {
+	for _, c := range comparisons {
+		without, with, err := c.measure(ctx, writes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		fmt.Printf("| %s | %v | %v | %.2f | <= %.1f |\n", c.name, without.Round(time.Microsecond), with.Round(time.Microsecond),
+			float64(with)/float64(without), c.goal)
+	}
+	return nil
+}
+
+// measure takes turns, so that whatever else the machine does hits both forms alike.
+func (c comparison) measure(ctx context.Context, writes int) (unguarded, guarded time.Duration, err error) {
+	const warmUp = 50
+	var times [2][]time.Duration
+	for i := range warmUp + writes {
+		for form, write := range []func(context.Context, int) error{c.unguarded, c.guarded} {
+			start := time.Now()
+			if err := write(ctx, i); err != nil {
+				return 0, 0, err
+			}
+			if took := time.Since(start); i >= warmUp {
+				times[form] = append(times[form], took)
+			}
+		}
+	}
+	return median(times[0]), median(times[1]), nil
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+const update = "UPDATE account SET balance = balance + 1 WHERE id = $1"
+
+func onPostgres(ctx context.Context, conn *pgx.Conn) ([]comparison, error) {
+	if err := postgres.Migrate(ctx, conn); err != nil {
+		return nil, err
+	}
+	_, err := conn.Exec(ctx, `CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL) WITH (fillfactor = 70);
+		INSERT INTO account SELECT i, 0 FROM generate_series(0, 999) AS i`)
+	if err != nil {
+		return nil, err
+	}
+	work := func(ctx context.Context, i int) func(pgx.Tx) error {
+		return func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, update, i%1000)
+			return err
+		}
+	}
+	guarded := func(resource string, token func(i int) guard.Token) func(context.Context, int) error {
+		return func(ctx context.Context, i int) error {
+			return postgres.Do(ctx, conn, resource, token(i), work(ctx, i))
+		}
+	}
+	unguarded := func(ctx context.Context, i int) error { return pgx.BeginFunc(ctx, conn, work(ctx, i)) }
+	return []comparison{
+		{"PostgreSQL, transaction, one token for many writes", 1.3, unguarded, guarded("same", func(int) guard.Token { return 7 })},
+		{"PostgreSQL, transaction, a new token for each write", 1.3, unguarded, guarded("rising", func(i int) guard.Token { return guard.Token(i + 1) })},
+		{"PostgreSQL, one statement against a batch", 1.3, func(ctx context.Context, i int) error {
+			_, err := conn.Exec(ctx, update, i%1000)
+			return err
+		}, func(ctx context.Context, i int) error {
+			batch := &pgx.Batch{}
+			batch.Queue(update, i%1000)
+			return postgres.SendBatch(ctx, conn, "batch", 7, batch)
+		}},
+	}, nil
+}
+
+func onRedis(client *redis.Client, fenced *guardredis.Guard) []comparison {
+	key := func(i int) string { return fmt.Sprintf("account:%d", i%1000) }
+	set := func(ctx context.Context, i int) error { return client.Set(ctx, key(i), i, 0).Err() }
+	guarded := func(resource string, token func(i int) guard.Token) func(context.Context, int) error {
+		return func(ctx context.Context, i int) error {
+			_, err := fenced.Do(ctx, resource, token(i), guardredis.Command{Name: "SET", Key: key(i), Args: []any{i}})
+			return err
+		}
+	}
+	return []comparison{
+		{"Redis, SET, one token for many writes", 1.2, set, guarded("same", func(int) guard.Token { return 7 })},
+		{"Redis, SET, a new token for each write", 1.2, set, guarded("rising", func(i int) guard.Token { return guard.Token(i + 1) })},
+	}
+}

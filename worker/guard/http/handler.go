@@ -1,0 +1,195 @@
+package httpguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"time"
+
+	"github.com/leasehold-io/leasehold/worker/guard"
+)
+
+// What the proxy says in its answers.
+const (
+	MarkHeader     = "Fencing-Mark"     // of a refused request: the mark
+	OutcomeHeader  = "Fencing-Outcome"  // answered, uncertain, or refused
+	PreviousHeader = "Fencing-Previous" // uncertain: an earlier request for the resource got no answer, and may still take effect
+
+	outcomeAnswered  = "answered"
+	outcomeUncertain = "uncertain"
+	outcomeRefused   = "refused" // the upstream has seen nothing of it
+)
+
+// Config is what a handler needs. Upstream, Ledger and Keys are required.
+type Config struct {
+	Upstream *url.URL
+	Ledger   *Ledger
+	Keys     []Key
+	// Resource names what a request writes to. Default: the path, without a slash at its end. Requests that touch the same thing must get the same name.
+	Resource func(*http.Request) string
+	// Timeout is how long the upstream may take, and so how long one request holds its resource. Default: 30 s.
+	Timeout time.Duration
+	// Wait is how long a request waits for its resource. Default: 10 s.
+	Wait      time.Duration
+	Transport http.RoundTripper // to the upstream
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// Handler is the reverse proxy.
+type Handler struct {
+	config Config
+	proxy  *httputil.ReverseProxy
+}
+
+// New makes the handler.
+func New(config Config) (*Handler, error) {
+	if config.Upstream == nil || config.Ledger == nil || len(config.Keys) == 0 {
+		return nil, errors.New("upstream, ledger and at least one key are needed")
+	}
+	for _, key := range config.Keys {
+		if err := key.check(); err != nil {
+			return nil, err
+		}
+	}
+	if config.Resource == nil {
+		config.Resource = func(r *http.Request) string { return path.Clean(r.URL.Path) }
+	}
+	if config.Timeout == 0 {
+		config.Timeout = 30 * time.Second
+	}
+	if config.Wait == 0 {
+		config.Wait = 10 * time.Second
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.Now == nil {
+		config.Now = time.Now //nolint:forbidigo // the default of an injected clock
+	}
+	h := &Handler{config: config}
+	h.proxy = &httputil.ReverseProxy{Rewrite: h.rewrite, Transport: config.Transport, ModifyResponse: answered, ErrorHandler: h.unanswered}
+	return h, nil
+}
+
+// passage follows one guarded request through the proxy.
+type passage struct{ answered bool }
+
+type passageKey struct{}
+
+// ServeHTTP checks, holds the resource, and forwards.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A path in another form would be another resource to us and the same to the upstream.
+	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path || r.URL.RawPath != "" || r.Header.Get("Upgrade") != "" {
+		refuse(w, http.StatusBadRequest, "the path is not in its plain form, or the request asks for another protocol")
+		return
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		h.proxy.ServeHTTP(w, r)
+		return
+	}
+	resource := h.config.Resource(r)
+	header := r.Header.Get(TokenHeader)
+	if header == "" {
+		refuse(w, http.StatusPreconditionRequired, "a "+TokenHeader+" header is needed to write here")
+		return
+	}
+	token, err := verify(h.config.Keys, header, resource, h.config.Now())
+	if err == nil {
+		err = guard.Validate(resource, token)
+	}
+	if err != nil {
+		refuse(w, http.StatusUnauthorized, err.Error())
+		return
+	}
+	h.forward(w, r, resource, token)
+}
+
+func (h *Handler) forward(w http.ResponseWriter, r *http.Request, resource string, token guard.Token) {
+	waiting, cancel := context.WithTimeout(r.Context(), h.config.Wait)
+	defer cancel()
+	before, end, err := h.config.Ledger.begin(waiting, resource, token)
+	if stale, is := errors.AsType[*guard.StaleError](err); is {
+		h.config.Logger.Info("Refused a stale write", "resource", resource, "token", token, "mark", stale.Mark)
+		w.Header().Set(MarkHeader, stale.Mark.String())
+		refuse(w, http.StatusPreconditionFailed, err.Error())
+		return
+	}
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("cannot hold the resource: %v", err))
+		return
+	}
+	if before.Uncertain {
+		w.Header().Set(PreviousHeader, outcomeUncertain)
+	}
+	p := &passage{}
+	defer func() { // also when the proxy gives up in the middle of an answer
+		if err := end(p.answered); err != nil {
+			h.config.Logger.Error("Cannot record an answer", "resource", resource, "err", err)
+		}
+	}()
+	// A worker that goes away does not free the resource: its request is with the upstream.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(r.Context()), h.config.Timeout)
+	defer stop()
+	h.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, passageKey{}, p)))
+}
+
+func (h *Handler) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(h.config.Upstream)
+	r.SetXForwarded()
+	for _, name := range []string{TokenHeader, "X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		r.Out.Header.Del(name) // a GET stays one
+	}
+}
+
+// answered looks at the upstream's answer. A gateway's word that it got none is none.
+func answered(answer *http.Response) error {
+	p, guarded := answer.Request.Context().Value(passageKey{}).(*passage)
+	if !guarded {
+		return nil
+	}
+	p.answered = answer.StatusCode != http.StatusBadGateway && answer.StatusCode != http.StatusGatewayTimeout
+	outcome := outcomeAnswered
+	if !p.answered {
+		outcome = outcomeUncertain
+	}
+	answer.Header.Del(MarkHeader)
+	answer.Header.Del(PreviousHeader)
+	answer.Header.Set(OutcomeHeader, outcome)
+	return nil
+}
+
+// unanswered is called when the upstream could not be reached or did not answer.
+func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, err error) {
+	p, guarded := r.Context().Value(passageKey{}).(*passage)
+	if dial, is := errors.AsType[*net.OpError](err); is && dial.Op == "dial" {
+		if guarded {
+			p.answered = true // nothing was sent, so nothing is uncertain
+		}
+		refuse(w, http.StatusBadGateway, "the upstream cannot be reached")
+		return
+	}
+	status := http.StatusBadGateway
+	if errors.Is(err, context.DeadlineExceeded) {
+		status = http.StatusGatewayTimeout
+	}
+	if guarded {
+		h.config.Logger.Warn("A guarded write got no answer", "path", r.URL.Path, "err", err)
+		w.Header().Set(OutcomeHeader, outcomeUncertain)
+	}
+	http.Error(w, "the upstream did not answer", status)
+}
+
+// refuse ends a request that the upstream has seen nothing of.
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set(OutcomeHeader, outcomeRefused)
+	http.Error(w, message, status)
+}

@@ -1,0 +1,41 @@
+package httpguard
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestJournalIsShortened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	l, err := OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for range slack {
+		_, end, err := l.begin(t.Context(), "/a", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := end(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	journal, err := os.ReadFile(path)
+	if lines := bytes.Count(journal, []byte("\n")); err != nil || lines > slack+2 {
+		t.Errorf("after %d requests the journal has %d lines, %v", slack, lines, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	if got := again.Look("/a"); got != (Entry{Mark: 7}) {
+		t.Errorf("after shortening: %+v", got)
+	}
+}

@@ -1,0 +1,15 @@
+// Package redis guards writes to Redis: the check of the token and the commands are one Lua script, which Redis runs without a break.
+//
+// Guarantee: once a write with token T on a resource has happened, no write with a lower token on that resource happens any more,
+// as long as Redis keeps the mark. Tokens are compared exactly over the whole 64 bits.
+//
+// No guarantee, and this is Redis's own limit: after a failover to a replica that had not received the write, or a restart with
+// less than appendfsync always, the mark may be lower again, together with the data. Redis must not evict marks: [New]
+// refuses a server whose maxmemory-policy is one of allkeys. A command that fails in the middle (of a wrong type, say) leaves the earlier ones
+// done. Redis Cluster is not supported by this package, because its client repeats commands on its own; the script works there if mark
+// and keys share a hash slot.
+//
+// Cost: one script call in place of one command, one key without expiry for each resource ever written. See docs/benchmarks.md.
+//
+// The script, fence.lua, can be used from any language.
+package redis
