@@ -89,7 +89,7 @@ func buildGateway(ctx context.Context, progress io.Writer) (string, error) {
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
-	_, _ = fmt.Fprintln(progress, "Building the S3 gateway (once; a minute or two on two cores)")
+	_, _ = fmt.Fprintln(progress, "Building the S3 gateway (once; some minutes on two cores)")
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary+".new", gateway)
 	build.Dir = dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off")

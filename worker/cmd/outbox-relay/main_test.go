@@ -1,0 +1,285 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold-io/leasehold/worker/internal/pgtest"
+	"github.com/leasehold-io/leasehold/worker/outbox"
+	"github.com/leasehold-io/leasehold/worker/outbox/postgres"
+)
+
+// asRelay makes this test binary the relay.
+const asRelay = "TEST_IS_OUTBOX_RELAY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRelay) != "" {
+		main()
+	}
+	pgtest.Main(m)
+}
+
+func command(ctx context.Context, database string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asRelay+"=1", "OUTBOX_DATABASE_URL="+database)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// receiver remembers the ids that each life of the relay has delivered; the life is the end of the URL.
+type receiver struct {
+	mu    sync.Mutex
+	lives map[int][]string
+	order map[string][]int // first deliveries by key: the numbers in the ids
+	seen  map[string]bool
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	time.Sleep(time.Millisecond)
+	life, _ := strconv.Atoi(path.Base(request.URL.Path))
+	id, key := request.Header.Get("ce-id"), request.Header.Get("ce-partitionkey")
+	number, _ := strconv.Atoi(strings.TrimPrefix(id, key+"-"))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lives[life] = append(r.lives[life], id)
+	if !r.seen[id] {
+		r.seen[id] = true
+		r.order[key] = append(r.order[key], number)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// TestARelayThatIsKilledLosesNothing: SIGKILL at random moments, forty times. Repeats of a life are at most one batch.
+func TestARelayThatIsKilledLosesNothing(t *testing.T) {
+	const kills, keys, batch = 40, 20, 25
+	database := pgtest.Database(t, postgres.Schema)
+	r := &receiver{lives: map[int][]string{}, order: map[string][]int{}, seen: map[string]bool{}}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	enqueued := 0
+	enqueue := func() {
+		t.Helper()
+		var events []outbox.Event
+		for range 5 {
+			enqueued++
+			for key := range keys {
+				name := fmt.Sprintf("k%d", key)
+				events = append(events, outbox.Event{ID: fmt.Sprintf("%s-%d", name, enqueued), Key: name, Source: "/test", Type: "t"})
+			}
+		}
+		if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return postgres.Enqueue(t.Context(), tx, events...) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	backlog := func() (n int) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM leasehold_outbox").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	run := func(life int) *exec.Cmd {
+		t.Helper()
+		cmd := command(context.Background(), database, "-sink", "http", "-url", fmt.Sprintf("%s/%d", server.URL, life), "-batch", strconv.Itoa(batch),
+			"-listen", "", "-concurrency", "4")
+		cmd.Stderr = os.Stderr
+		if testing.Verbose() {
+			cmd.Stderr = io.Discard
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	life := 0
+	for ; life < kills; life++ {
+		for backlog() < 400 {
+			enqueue()
+		}
+		before := len(r.all())
+		cmd := run(life)
+		for deadline := time.Now().Add(20 * time.Second); len(r.all()) == before && time.Now().Before(deadline); { // it has begun
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	last := run(life)
+	for deadline := time.Now().Add(30 * time.Second); backlog() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d events are left", backlog())
+		}
+	}
+	_ = last.Process.Signal(syscall.SIGTERM)
+	if err := last.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+	r.judge(t, enqueued, keys, batch)
+}
+
+func (r *receiver) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []string
+	for _, life := range r.lives {
+		ids = append(ids, life...)
+	}
+	return ids
+}
+
+func (r *receiver) judge(t *testing.T, enqueued, keys, batch int) {
+	t.Helper()
+	want := make([]int, enqueued)
+	for i := range want {
+		want[i] = i + 1
+	}
+	for key := range keys {
+		if got := r.order[fmt.Sprintf("k%d", key)]; !slices.Equal(got, want) {
+			t.Errorf("key %d: got %v, want 1 to %d", key, got, enqueued)
+		}
+	}
+	before, repeats, most := map[string]bool{}, 0, 0
+	for life := range len(r.lives) {
+		again := 0
+		for _, id := range r.lives[life] {
+			if before[id] {
+				again++
+			}
+			before[id] = true
+		}
+		repeats, most = repeats+again, max(most, again)
+	}
+	t.Logf("%d events, %d lives, %d repeats, at most %d in one life (a batch is %d)", len(before), len(r.lives), repeats, most, batch)
+	if most > batch {
+		t.Errorf("a life repeats %d events", most)
+	}
+	if repeats == 0 {
+		t.Error("no kill hit a batch, so this shows nothing")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		env  map[string]string
+		want int
+		says string
+	}{
+		"help":             {args: []string{"-help"}, want: exitOK, says: "-sink"},
+		"no sink":          {want: exitError, says: `-sink is`},
+		"unknown flag":     {args: []string{"-x"}, want: exitUsage, says: "not defined"},
+		"argument":         {args: []string{"x"}, want: exitUsage, says: "unexpected"},
+		"bad variable":     {env: map[string]string{"OUTBOX_BATCH": "many"}, want: exitUsage, says: "OUTBOX_BATCH"},
+		"bad batch":        {args: []string{"-sink", "null", "-listen", ""}, env: map[string]string{"OUTBOX_BATCH": "5000"}, want: exitError, says: "5000 is not in"},
+		"bad database URL": {env: map[string]string{"OUTBOX_DATABASE_URL": "postgres://u:hunter2@%zz"}, want: exitUsage, says: "cannot be read"},
+		"bad URL":          {args: []string{"-sink", "http", "-url", "ftp://u:hunter2@x"}, want: exitError, says: "URL is not"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			got := run(t.Context(), test.args, func(name string) string { return test.env[name] }, &stdout, &stderr)
+			if got != test.want || !strings.Contains(stderr.String(), test.says) || strings.Contains(stderr.String(), "hunter2") {
+				t.Errorf("%d: %s", got, stderr.String())
+			}
+		})
+	}
+	var schema bytes.Buffer
+	if code := run(t.Context(), []string{"-print-schema"}, func(string) string { return "" }, &schema, io.Discard); code != exitOK || schema.String() != postgres.Schema {
+		t.Errorf("%d, %d bytes", code, schema.Len())
+	}
+}
+
+func TestHealthAndMetrics(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	w := newWatch(func() time.Time { return now }, postgres.Config{BatchTimeout: 30 * time.Second})
+	get := func(path string) (int, string) {
+		recorder := httptest.NewRecorder()
+		w.handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		return recorder.Code, recorder.Body.String()
+	}
+	check := func(when string, alive, ready int) {
+		t.Helper()
+		healthz, _ := get("/healthz")
+		readyz, _ := get("/readyz")
+		if healthz != alive || readyz != ready {
+			t.Errorf("%s: %d, %d", when, healthz, readyz)
+		}
+	}
+	hooks := w.hooks()
+	check("at the start", 200, 503)
+	hooks.Round(postgres.Round{Err: io.EOF})
+	check("without a database", 200, 503)
+	hooks.Round(postgres.Round{Claimed: 1, Outage: true})
+	check("without a sink", 200, 200)
+	now = now.Add(2 * time.Minute)
+	check("when it hangs", 503, 503)
+	hooks.Round(postgres.Round{Err: io.EOF})
+	check("when the database went away", 200, 503)
+	hooks.Round(postgres.Round{})
+	hooks.Delivered(outbox.Event{}, time.Second)
+	hooks.Failed(outbox.Event{}, outbox.Park, io.EOF)
+	_, metrics := get("/metrics")
+	for _, line := range []string{`outbox_delivered_total 1`, `outbox_failed_deliveries_total{verdict="park"} 1`, `outbox_rounds_total{outcome="error"} 2`,
+		`outbox_rounds_total{outcome="outage"} 1`, `outbox_rounds_total{outcome="empty"} 1`, `outbox_event_age_seconds_sum 1`} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("no %s in\n%s", line, metrics)
+		}
+	}
+}
+
+func TestTheProgramServesAndStops(t *testing.T) {
+	database := pgtest.Database(t, postgres.Schema)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan int, 1)
+	env := func(name string) string {
+		return map[string]string{"OUTBOX_DATABASE_URL": database, "OUTBOX_SINK": "null"}[name]
+	}
+	go func() { ended <- run(ctx, []string{"-listen", address}, env, io.Discard, io.Discard) }()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		response, err := http.Get("http://" + address + "/readyz")
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("not ready")
+		}
+	}
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
