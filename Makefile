@@ -28,7 +28,7 @@ LOCALCLUSTER := go run ./hack/localcluster
 K8S_BIN = $$($(LOCALCLUSTER) binaries $(1))
 LINT = $$(hack/tools/tool golangci-lint-kube-api-linter)
 # Runs go test, says at the end what failed and why, and leaves every result in bin/tests-NAME.json.
-GOTEST = $$(hack/tools/tool gotestsum) --no-color --format-hide-empty-pkg --hide-summary=skipped --jsonfile $(BIN)/tests-$(1).json
+GOTEST = $$($(CURDIR)/hack/tools/tool gotestsum) --no-color --format-hide-empty-pkg --hide-summary=skipped --jsonfile $(CURDIR)/$(BIN)/tests-$(1).json
 
 ##@ Begin
 
@@ -65,7 +65,8 @@ fmt: ## Format the Go code
 
 .PHONY: lint
 lint: ## golangci-lint: formatting, govet, the import law, the Kubernetes API linter
-	$(LINT) run ./...
+	lint=$(LINT)
+	for module in . worker worker/guard/kubernetes; do (cd $$module && "$$lint" run ./...); done
 	bash -n hack/tools/tool .ci/run
 
 .PHONY: manifests
@@ -93,7 +94,7 @@ verify: generate lint manifests ## Everything a change must pass besides the tes
 ##@ Test
 
 .PHONY: test
-test: test-unit selftest test-api test-e2e ## All tests: unit, the tests of the tests, real API server, end to end
+test: test-unit selftest test-worker test-api test-e2e cases ## All tests: unit, the tests of the tests, stores, real API server, end to end
 
 .PHONY: test-unit
 test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
@@ -118,6 +119,14 @@ selftest: ## Test the tests: the simulator finds each deliberate bug
 	@mkdir -p $(BIN)
 	$(call GOTEST,selftest) --format testname -- -tags deliberatebugs -run TestEveryDeliberateBugIsFound -count=1 ./internal/simulator
 
+.PHONY: test-worker
+test-worker: ## Tests of the worker modules with real stores: PostgreSQL, Redis, S3, NATS, API server
+	@mkdir -p $(BIN)
+	KUBEBUILDER_ASSETS=$(call K8S_BIN,etcd kube-apiserver kubectl)
+	export KUBEBUILDER_ASSETS
+	(cd worker && $(call GOTEST,worker) -- -timeout 15m ./...)
+	(cd worker/guard/kubernetes && $(call GOTEST,worker-kubernetes) -- -timeout 15m ./...)
+
 .PHONY: test-api
 test-api: ## Tests against a real API server and etcd
 	@mkdir -p $(BIN)
@@ -127,13 +136,19 @@ test-api: ## Tests against a real API server and etcd
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
-	@if [[ $$(id -u) != 0 || $$(uname -s) != Linux ]]; then
+	@rm -f $(BIN)/tests-e2e.json
+	if [[ $$(id -u) != 0 || $$(uname -s) != Linux ]]; then
 	  echo "SKIP: test-e2e starts kubelets and network namespaces, which needs root on Linux (you are $$(id -un) on $$(uname -s))"
 	else
 	  $(MAKE) images
 	  $(LOCALCLUSTER) binaries >/dev/null
 	  $(call GOTEST,e2e) --format testname -- -p 1 ./test/e2e ./test/faults -timeout 40m -parallel 6
 	fi
+
+.PHONY: cases
+cases: ## Check that every test that docs/cases.md names has run and passed, after make test
+	@if [[ ! -e $(BIN)/tests-e2e.json ]]; then echo "SKIP: cases needs the end-to-end tests to have run"; exit 0; fi
+	go run ./hack/casecheck docs/cases.md $(BIN)/tests-*.json
 
 ##@ Build
 
