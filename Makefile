@@ -132,7 +132,7 @@ test-api: ## Tests against a real API server and etcd
 	@mkdir -p $(BIN)
 	KUBEBUILDER_ASSETS=$(call K8S_BIN,etcd kube-apiserver kubectl)
 	export KUBEBUILDER_ASSETS
-	$(call GOTEST,api) -- -timeout 30m ./test/api/...
+	$(call GOTEST,api) -- -timeout 30m -parallel 8 ./test/api/...
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux

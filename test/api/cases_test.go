@@ -25,7 +25,7 @@ import (
 // Situations that bit users of comparable systems and are nowhere else; docs/cases.md lists them all.
 
 func TestCase11ARestartInPlaceIsRefusedAndNeverIsSaidForIt(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	always := corev1.ContainerRestartPolicyAlways
 	for what, test := range map[string]struct {
 		change func(*corev1.PodSpec)
@@ -119,7 +119,7 @@ func TestCase13WhatIsReadLateDoesNoHarm(t *testing.T) {
 
 // TestCase38AGitOpsToolSeesNoDifference: what it applied is what it finds, at once and at the end; applying it again changes nothing.
 func TestCase38AGitOpsToolSeesNoDifference(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	desired := cluster.Task(s.namespace, "synced", "true")
 	desired.Labels, desired.Annotations = map[string]string{"app": "orders"}, map[string]string{"example.com/revision": "7"}
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
@@ -175,7 +175,7 @@ func asJSON(t *testing.T, v any) string {
 
 // TestKstatusReadsWhatTheAPIServerServes: in each phase that stands still, and before the first.
 func TestKstatusReadsWhatTheAPIServerServes(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	kstatus := func(o client.Object, kind string, want status.Status) {
 		t.Helper()
 		served := &unstructured.Unstructured{}

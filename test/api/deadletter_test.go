@@ -145,7 +145,7 @@ func (s *scene) untilEvent(about types.UID, reason string) {
 }
 
 func TestADeadLetterOfAnotherTaskIsNotTakenForOurs(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("mine", oneAttempt)
 	other := &v1alpha1.DeadLetter{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: plan.Name("mine", "-"+plan.ShortHash(string(task.UID)))},
@@ -184,7 +184,7 @@ func TestCase14OneDeadLetterFromEveryCutPoint(t *testing.T) {
 }
 
 func TestCase30NothingIsWrittenIntoATerminatingNamespace(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	quota := s.noDeadLetters()
 	task := s.start("doomed", oneAttempt)
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
@@ -199,7 +199,7 @@ func TestCase30NothingIsWrittenIntoATerminatingNamespace(t *testing.T) {
 }
 
 func TestCase32ASecretStaysAReferenceAndAPayloadStaysWhereItWasPut(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	const canary, secret = "canary-7f3a", "swordfish-7f3a"
 	s.ok(admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "db"}, StringData: map[string]string{"password": secret}}))
 	task, dead := s.die("discreet", func(task *v1alpha1.LeasedTask) {
@@ -222,7 +222,7 @@ func TestCase32ASecretStaysAReferenceAndAPayloadStaysWhereItWasPut(t *testing.T)
 
 // TestKubectlGetSaysWhatFailed reads the table that kubectl prints.
 func TestKubectlGetSaysWhatFailed(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("shown")
 	web, err := rest.HTTPClientFor(config)
 	s.ok(err)

@@ -33,7 +33,7 @@ func (s *scene) untilOutOfTime(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 }
 
 func TestTheTotalTimeEndsATaskThatWaits(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	backoff := func(task *v1alpha1.LeasedTask) {
 		task.Spec.Retry.Backoff = v1alpha1.BackoffSpec{InitialSeconds: 300, Jitter: v1alpha1.JitterNone}
 	}
@@ -54,7 +54,7 @@ func TestTheTotalTimeEndsATaskThatWaits(t *testing.T) {
 }
 
 func TestTheTotalTimeStopsAWorker(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("works", total(6))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	told := ""
@@ -84,7 +84,7 @@ func TestTheTotalTimeStopsAWorker(t *testing.T) {
 
 // TestCase25TheTotalTimeStandsStillWhileTheTaskIsSuspended: what was left is left.
 func TestCase25TheTotalTimeStandsStillWhileTheTaskIsSuspended(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("paused", total(30), func(task *v1alpha1.LeasedTask) { suspended(true)(&task.Spec) })
 	s.until(task, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
 	s.must(task.Status.RemainingSeconds != nil && *task.Status.RemainingSeconds == 30 && task.Status.Deadline == nil, "status %+v", task.Status)
@@ -106,7 +106,7 @@ func TestCase25TheTotalTimeStandsStillWhileTheTaskIsSuspended(t *testing.T) {
 }
 
 func TestTheTotalTimeIsImmutableFromTheAcceptance(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("accepted", total(600), func(task *v1alpha1.LeasedTask) { suspended(true)(&task.Spec) })
 	s.until(task, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
 	for what, change := range map[string]func(*v1alpha1.LeasedTaskSpec){

@@ -20,7 +20,7 @@ import (
 
 // TestADeadLetterBlocksItsKeysUntilItIsReplayedWithSuccess, through the deletion of its task, and a replay that does not succeed.
 func TestADeadLetterBlocksItsKeysUntilItIsReplayedWithSuccess(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task, dead := s.die("first", blocking, once("order-7", "a"), alone("db"))
 	same := s.start("same", once("order-7", "a"))
 	serial := s.start("serial", alone("db"))
@@ -49,7 +49,7 @@ func TestADeadLetterBlocksItsKeysUntilItIsReplayedWithSuccess(t *testing.T) {
 }
 
 func TestADeadLetterThatIsDeletedBlocksNoMore(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("first", blocking, alone("db"))
 	second := s.start("second", alone("db"))
 	s.until(second, "blocked", waitsFor(v1alpha1.WaitingKeyBlocked, "DeadLetter "+dead.Name))
@@ -58,7 +58,7 @@ func TestADeadLetterThatIsDeletedBlocksNoMore(t *testing.T) {
 }
 
 func TestADeadLetterThatIsDiscardedBlocksNoMore(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("first", blocking, alone("db"))
 	second := s.start("second", alone("db"))
 	s.until(second, "blocked", waitsFor(v1alpha1.WaitingKeyBlocked, "DeadLetter "+dead.Name))
@@ -70,7 +70,7 @@ func TestADeadLetterThatIsDiscardedBlocksNoMore(t *testing.T) {
 
 // TestTheReplayOfABlockerThatDiesBlocksInItsTurn, and the replay of that one has the key.
 func TestTheReplayOfABlockerThatDiesBlocksInItsTurn(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("first", blocking, alone("db"))
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	replay := s.replayOf(s.untilAnswered(dead, 1))
@@ -90,7 +90,7 @@ func TestTheReplayOfABlockerThatDiesBlocksInItsTurn(t *testing.T) {
 
 // TestTwoReplaysOfOneTaskDoNotRunAtOnce: they have one idempotency key, that of their ancestor.
 func TestTwoReplaysOfOneTaskDoNotRunAtOnce(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("order", func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("bad") })
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	first := s.replayOf(s.untilAnswered(dead, 1))
@@ -104,7 +104,7 @@ func TestTwoReplaysOfOneTaskDoNotRunAtOnce(t *testing.T) {
 
 // TestAWorkerCannotTouchAKey: not with the rights of a worker's Pod, not even from a Pod that is named like the holder.
 func TestAWorkerCannotTouchAKey(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("holder", alone("db"))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	namesake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: string(task.UID)},

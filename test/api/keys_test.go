@@ -82,7 +82,7 @@ func (s *scene) podsOf(task *v1alpha1.LeasedTask) int {
 }
 
 func TestTheSecondTaskOfAnIdempotencyKeyAttachesAndSoDoLaterOnes(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"))
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	second := s.start("second", once("order-7", "a"))
@@ -102,7 +102,7 @@ func TestTheSecondTaskOfAnIdempotencyKeyAttachesAndSoDoLaterOnes(t *testing.T) {
 }
 
 func TestATaskWithoutSharedKeysHasNoKeyLease(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("plain")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.completes(task, "42")
@@ -113,14 +113,14 @@ func TestATaskWithoutSharedKeysHasNoKeyLease(t *testing.T) {
 }
 
 func TestTheWorkerFindsTheKeyOfItsTask(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("keyed", once("order-7", "a"))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.must(s.idempotencyKey(task) == "order-7", "key %s", s.idempotencyKey(task))
 }
 
 func TestAnotherPayloadIsAConflictAtOnceAndLater(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"))
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	conflicts := func(name, why string) {
@@ -140,7 +140,7 @@ func TestAnotherPayloadIsAConflictAtOnceAndLater(t *testing.T) {
 }
 
 func TestAnAnswerIsForgottenAfterItsRetention(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"), func(task *v1alpha1.LeasedTask) { task.Spec.IdempotencyRetentionSeconds = 2 })
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.completes(first, "42")
@@ -172,7 +172,7 @@ func TestAKeyIsFreeWhenItsHolderEndsWithoutASuccess(t *testing.T) {
 }
 
 func TestAConcurrencyKeyIsForOneTaskAtATime(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	const n = 5
 	var tasks []*v1alpha1.LeasedTask
 	for i := range n {
@@ -211,7 +211,7 @@ func TestAConcurrencyKeyIsForOneTaskAtATime(t *testing.T) {
 }
 
 func TestASuspendedHolderKeepsItsKey(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"))
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.ok(s.edit(first, suspended(true)))
@@ -227,7 +227,7 @@ func TestASuspendedHolderKeepsItsKey(t *testing.T) {
 }
 
 func TestAHolderThatIsDeletedIsReplacedOnceNothingOfItCanRun(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"))
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(first)
@@ -250,7 +250,7 @@ func TestAHolderThatIsDeletedIsReplacedOnceNothingOfItCanRun(t *testing.T) {
 }
 
 func TestAKeyChangesHandsAtOnceAlsoIfItsHolderDoesNotStay(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"), func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(0)) })
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	second := s.start("second", alone("db"))
@@ -267,7 +267,7 @@ func TestAKeyChangesHandsAtOnceAlsoIfItsHolderDoesNotStay(t *testing.T) {
 
 // TestATermThatOutlivesItsTaskIsEnded: the task was deleted with its dependents orphaned, say. Nothing else would ever end it.
 func TestATermThatOutlivesItsTaskIsEnded(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"))
 	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
 	second := s.start("second", alone("db"))
@@ -281,7 +281,7 @@ func TestATermThatOutlivesItsTaskIsEnded(t *testing.T) {
 }
 
 func TestAKeyThatTheAPIServerDoesNotTakeIsWaitedFor(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	none := corev1.ResourceList{"count/leases.coordination.k8s.io": resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
 	s.ok(admin.Create(t.Context(), quota))
@@ -294,7 +294,7 @@ func TestAKeyThatTheAPIServerDoesNotTakeIsWaitedFor(t *testing.T) {
 }
 
 func TestWhatIsRefusedOfKeys(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	for want, change := range map[string]func(*v1alpha1.LeasedTask){
 		"spec.idempotencyKey": func(task *v1alpha1.LeasedTask) { task.Spec.IdempotencyKey = strings.Repeat("k", 254) },
 		"spec.concurrencyKey": func(task *v1alpha1.LeasedTask) { task.Spec.ConcurrencyKey = strings.Repeat("k", 254) },

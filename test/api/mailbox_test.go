@@ -13,7 +13,7 @@ import (
 
 // TestAnAgentReadsItsStopAndCannotTouchIt: with the rights that a worker's Pod has, it comes with the answer to a renewal.
 func TestAnAgentReadsItsStopAndCannotTouchIt(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("told")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a, worker := s.agentOf(task), s.speakerOf(s.untilPod(task))

@@ -105,6 +105,9 @@ func (l *ledger) checkBudgets(was *v1alpha1.LeasedTaskStatus, next *v1alpha1.Lea
 	case 0:
 	case 1:
 		entry := is.History[len(is.History)-1]
+		if isAttached(is) && was.Phase == v1alpha1.PhaseAvailable && entry.Attempt == was.Attempt+1 && entry.FencingToken == 0 {
+			break // another task of its key had done the work
+		}
 		if entry.Attempt != was.Attempt || entry.FencingToken != was.FencingToken || entry.Reason == "" || entry.EndTime == nil ||
 			was.Phase != v1alpha1.PhaseClaimed && was.Phase != v1alpha1.PhaseRunning {
 			l.problemf("the entry %+v was made in phase %s of attempt %d under token %d", entry, was.Phase, was.Attempt, was.FencingToken)
@@ -129,6 +132,13 @@ func (l *ledger) checkBudgets(was *v1alpha1.LeasedTaskStatus, next *v1alpha1.Lea
 	}
 }
 
+// isAttached reports whether the task was completed by another one's work: a replay by that of another replay. What that result is
+// worth is for the ledger of that one.
+func isAttached(is *v1alpha1.LeasedTaskStatus) bool {
+	n := len(is.History)
+	return n > 0 && is.History[n-1].Reason == plan.ReasonAttached && is.History[n-1].Evidence == v1alpha1.EvidenceKey
+}
+
 // checkEnd: there is one end, it is what the API server took from the worker or what the owner asked for, and it stays.
 func (l *ledger) checkEnd(was *v1alpha1.LeasedTaskStatus, next *v1alpha1.LeasedTask) {
 	is := &next.Status
@@ -150,7 +160,7 @@ func (l *ledger) checkEnd(was *v1alpha1.LeasedTaskStatus, next *v1alpha1.LeasedT
 	if isCompleted != (successes == 1) || successes > 1 || isCompleted != (is.Result != nil) {
 		l.problemf("phase %s with %d successes, result %v", is.Phase, successes, is.Result)
 	}
-	if isCompleted && (l.said[is.FencingToken] != fencing.Succeeded || *is.Result != fmt.Sprint(is.FencingToken)) {
+	if isCompleted && !isAttached(is) && (l.said[is.FencingToken] != fencing.Succeeded || *is.Result != fmt.Sprint(is.FencingToken)) {
 		l.problemf("Completed under token %d with result %q, and its worker said %q", is.FencingToken, *is.Result, l.said[is.FencingToken])
 	}
 	if isOver && !isCompleted && l.said[was.FencingToken] == fencing.Succeeded && !l.leaseDeleted {
@@ -233,9 +243,14 @@ func TestTheModelOfATaskFindsWhatMustNotHappen(t *testing.T) {
 	}
 	accept := func(t *v1alpha1.LeasedTask) { t.Status.Phase = v1alpha1.PhaseAvailable }
 	failure, success := end(v1alpha1.PhaseAvailable, v1alpha1.AttemptFailed), end(v1alpha1.PhaseCompleted, v1alpha1.AttemptSucceeded)
+	attached := func(t *v1alpha1.LeasedTask) {
+		success(t)
+		t.Status.History[0] = v1alpha1.AttemptRecord{Attempt: 1, Outcome: v1alpha1.AttemptSucceeded, Reason: plan.ReasonAttached, Evidence: v1alpha1.EvidenceKey, EndTime: &now}
+	}
 	lives := map[string][]func(*v1alpha1.LeasedTask){
 		"":                           {accept, grant(10), failure, grant(12), success},
-		"no transition":              {accept, end(v1alpha1.PhaseCompleted, v1alpha1.AttemptSucceeded)},
+		"was made in phase Claimed":  {accept, grant(10), attached},
+		"no transition":              {accept, func(t *v1alpha1.LeasedTask) { t.Status.Phase = v1alpha1.PhaseRunning }},
 		"is not above":               {accept, grant(10), failure, grant(10)},
 		"follows attempt":            {accept, grant(10), failure, grant(11), failure, func(t *v1alpha1.LeasedTask) { grant(14)(t); t.Status.Attempt++ }},
 		"ancestor's":                 {accept, grant(5)},

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 	"github.com/leasehold-io/leasehold/test/cluster"
@@ -35,8 +36,19 @@ var (
 	modelSide  = flag.Int("model.parallel", 12, "lives side by side")
 )
 
-// notWalked are transitions that no life makes, and why. There are none.
-var notWalked = map[edge]string{}
+// notWalked are transitions that no life makes, and why.
+var notWalked = map[edge]string{
+	{v1alpha1.PhaseAvailable, v1alpha1.PhaseDeadLettered}: "no life has timeouts.totalSeconds, see TestTheTotalTimeEndsATaskThatWaits, or a key of two payloads, see keys_test.go",
+	{v1alpha1.PhaseClaimed, v1alpha1.PhaseProbing}:        byProbes,
+	{v1alpha1.PhaseRunning, v1alpha1.PhaseProbing}:        byProbes,
+	{v1alpha1.PhaseExpired, v1alpha1.PhaseProbing}:        byProbes,
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseCompleted}:      byProbes,
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseAvailable}:      byProbes,
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseExpired}:        byProbes,
+	{v1alpha1.PhaseProbing, v1alpha1.PhaseCancelled}:      byProbes,
+}
+
+const byProbes = "no life has spec.reconcile: the simulator plays probes, and uncertain_test.go"
 
 // TestRandomLivesKeepToThePublishedTable plays random lives of tasks against the API server, on clocks of their own: creates,
 // cancels, suspends, resumes and replays; workers that succeed, fail, fall silent and wake; Pods and Leases that are taken away;
@@ -154,6 +166,7 @@ func (g *modelGround) asPod(x *worker, patch []byte) (*coordinationv1.Lease, err
 func (g *modelGround) newWorld(seed uint64) *world {
 	w := &world{ctx: g.Context(), seed: seed, random: rand.New(rand.NewPCG(seed, 0)), under: g.under, asPod: g.asPod, books: g.books,
 		clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), isOver: map[int64]bool{}}
+	w.keeper = &controller.KeyKeeper{Client: w.under, Live: w.under, Clock: w.clock}
 	w.operators = [2]*operator{w.newOperator("leader"), w.newOperator("rival")}
 	return w
 }
@@ -420,6 +433,9 @@ func (w *world) judge(task *modelTask) {
 
 // clear returns what a life leaves: the next ones shall not be slowed down by it.
 func (w *world) clear() {
+	lease := &coordinationv1.Lease{}
+	lease.Namespace, lease.Name = w.sharedKey().Namespace, w.sharedKey().Name
+	_ = w.under.Delete(w.ctx, lease)
 	for _, task := range w.tasks {
 		w.books.leave(types.UID(task.uid))
 		_ = w.under.Delete(w.ctx, w.object(task))

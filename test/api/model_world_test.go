@@ -22,6 +22,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
@@ -41,6 +42,7 @@ type world struct {
 	clock  *clocktesting.FakeClock
 
 	operators [2]*operator // the leader, and one that believes that it is
+	keeper    *controller.KeyKeeper
 	tasks     []*modelTask
 	workers   []*worker
 	isOver    map[int64]bool // tokens of attempts that are on record as over
@@ -197,7 +199,26 @@ func (o *operator) pass(task *modelTask) time.Duration {
 	if err != nil && !o.isDead {
 		o.world.problemf("a pass over %s failed: %v", task.key.Name, err)
 	}
+	if next := o.world.keeps(); next > 0 && (result.RequeueAfter == 0 || next < result.RequeueAfter) {
+		return next
+	}
 	return result.RequeueAfter
+}
+
+// keeps is a pass of the keeper over the key that replays share with their ancestor, whose UID it is.
+func (w *world) keeps() time.Duration {
+	if len(w.tasks) < 2 {
+		return 0
+	}
+	result, err := w.keeper.Reconcile(w.ctx, ctrl.Request{NamespacedName: w.sharedKey()})
+	if err != nil {
+		w.problemf("a pass over the key failed: %v", err)
+	}
+	return result.RequeueAfter
+}
+
+func (w *world) sharedKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: modelNamespace, Name: key.Name(key.Idempotency, w.tasks[0].uid)}
 }
 
 // reads fills the operator's cache.

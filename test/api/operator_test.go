@@ -34,7 +34,7 @@ func waitsFor(reason, text string) func(*v1alpha1.LeasedTask) bool {
 }
 
 func TestASubmissionCompletesTheTaskAndALaterOneChangesNothing(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("done")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -56,7 +56,7 @@ func TestASubmissionCompletesTheTaskAndALaterOneChangesNothing(t *testing.T) {
 }
 
 func TestAFailedAttemptIsFollowedByOneWithAHigherToken(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("twice")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	token, a := task.Status.FencingToken, s.agentOf(task)
@@ -113,7 +113,7 @@ func passes(t *testing.T) (sum float64) {
 }
 
 func TestAWorkerThatStopsRenewingIsReplacedAndCannotSubmit(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("silent")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -128,7 +128,7 @@ func TestAWorkerThatStopsRenewingIsReplacedAndCannotSubmit(t *testing.T) {
 }
 
 func TestATermThatNoPatchCanRevokeIsRevokedByDeletion(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("wedged")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -139,7 +139,7 @@ func TestATermThatNoPatchCanRevokeIsRevokedByDeletion(t *testing.T) {
 }
 
 func TestATermThatNoPatchCanStopIsRevokedByDeletion(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("wedged-too")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -153,7 +153,7 @@ func TestATermThatNoPatchCanStopIsRevokedByDeletion(t *testing.T) {
 }
 
 func TestALeaseCutShorterIsNotJudgedBeforeItsAgentHasFencedItself(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("shortened", func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 60 })
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -168,7 +168,7 @@ func TestALeaseCutShorterIsNotJudgedBeforeItsAgentHasFencedItself(t *testing.T) 
 }
 
 func TestCase10APodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing.T) {
-	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	s := sideBySide(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("privileged", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
 		task.Spec.Timeouts.StartSeconds = 15
@@ -181,14 +181,14 @@ func TestCase10APodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing
 }
 
 func TestCase10ACompliantTemplateYieldsACompliantPod(t *testing.T) {
-	s := set(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	s := sideBySide(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("compliant")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.untilPod(task)
 }
 
 func TestAQuotaWithoutRoomIsWaitingNotFailing(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	quota := s.closeQuota()
 	task := s.start("waits")
 	s.until(task, "waiting for quota", waitsFor(v1alpha1.WaitingQuotaExceeded, "exceeded quota"))
@@ -212,7 +212,7 @@ func (s *scene) closeQuota() *corev1.ResourceQuota {
 }
 
 func TestATemplateThatMakesNoValidPodEndsTheTaskAtOnce(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("invalid", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "missing", MountPath: "/missing"}}
 	})
@@ -250,7 +250,7 @@ func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {
 }
 
 func TestCase09AStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("never-starts", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 3 })
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 	if h := task.Status.History[0]; h.Reason != "StartTimeout" || !strings.Contains(h.Message, "PodStarting") {
@@ -267,7 +267,7 @@ func TestCase09AStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
 }
 
 func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("short-lived", func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(2)) })
 	kept := s.start("kept", func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(4)) })
 	for _, task := range []*v1alpha1.LeasedTask{task, kept} {
@@ -296,7 +296,7 @@ func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) 
 var errStillThere = apierrors.NewBadRequest("it is still there")
 
 func TestAServiceAccountThatDoesNotExistIsNamedAndWaitedFor(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1)) // the namespace has its binding
 	under := func(account string) func(*v1alpha1.LeasedTask) {
 		return func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = account }
@@ -317,7 +317,7 @@ func TestAServiceAccountThatDoesNotExistIsNamedAndWaitedFor(t *testing.T) {
 }
 
 func TestOneNamespaceGivesTheWorkerRoleToABoundedNumberOfAccounts(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1))
 	binding := &rbacv1.RoleBinding{}
 	s.ok(admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: controller.WorkerRole}, binding))

@@ -73,7 +73,7 @@ func (s *scene) everything() map[string]string {
 // TestCase32APayloadFromASecretIsNowhereButInTheSecret: not in any object of the namespace, not in an event, not in the operator's log;
 // of a failed task, its dead letter, its replay and the replay that got another payload.
 func TestCase32APayloadFromASecretIsNowhereButInTheSecret(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	const canary = "canary-58c1"
 	s.ok(admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "order"}, StringData: map[string]string{"body": canary}}))
 	_, dead := s.die("discreet", fromSecret("order", "body"))
@@ -106,7 +106,7 @@ func TestCase32APayloadFromASecretIsNowhereButInTheSecret(t *testing.T) {
 
 // TestCase09APayloadThatIsMissingIsNamedAndOnceItIsThereTheTaskRuns: the test plays the kubelet, which tells in events what it cannot mount.
 func TestCase09APayloadThatIsMissingIsNamedAndOnceItIsThereTheTaskRuns(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("early", fromSecret("nope", "body"))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	granted, pod := time.Now(), s.untilPod(task)
@@ -134,7 +134,7 @@ func TestCase09APayloadThatIsMissingIsNamedAndOnceItIsThereTheTaskRuns(t *testin
 }
 
 func TestCase09APayloadThatStaysMissingEndsTheTaskWithThatCause(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("never", fromSecret("nope", "body"), func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 8 })
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	pod := s.untilPod(task)

@@ -18,7 +18,7 @@ import (
 )
 
 func TestCase28BadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	pod := func(change func(*corev1.PodSpec)) func(*v1alpha1.LeasedTask) {
 		return func(task *v1alpha1.LeasedTask) { change(&task.Spec.Template.Spec) }
 	}
@@ -139,7 +139,7 @@ func TestCase28BadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 }
 
 func TestATaskThatCouldNotBeRecordedIsRefused(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := cluster.Task(s.namespace, "huge", "true")
 	for i := range 600 {
 		task.Spec.Template.Spec.Containers[0].Env = append(task.Spec.Template.Spec.Containers[0].Env,
@@ -156,7 +156,7 @@ func TestATaskThatCouldNotBeRecordedIsRefused(t *testing.T) {
 }
 
 func TestCase28ZeroIsRefusedWhereItMeansNothing(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	for _, path := range []string{
 		"lease.durationSeconds", "timeouts.startSeconds", "timeouts.attemptSeconds", "stopGraceSeconds", "retry.maxAttempts",
 		"retry.backoff.initialSeconds", "retry.backoff.maxSeconds", "retry.backoff.factor", "cancel.gracePeriodSeconds",
@@ -173,7 +173,7 @@ func TestCase28ZeroIsRefusedWhereItMeansNothing(t *testing.T) {
 }
 
 func TestLimitsThemselvesAreAccepted(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	tests := map[string]func(*v1alpha1.LeasedTask){
 		"payload of 65536 bytes":          func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("é", 32768)) },
 		"shortest and longest":            func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 3600 },
@@ -202,7 +202,7 @@ func sidecar(task *v1alpha1.LeasedTask) {
 }
 
 func TestCase40TheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("fixed")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	tests := map[string]func(*v1alpha1.LeasedTaskSpec){

@@ -69,7 +69,7 @@ func (s *scene) idempotencyKey(task *v1alpha1.LeasedTask) string {
 }
 
 func TestCase29OneDeadLetterReplayedTwice(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task, dead := s.die("order", func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("{\"n\": 1.0}\n") })
 	s.must(dead.Spec.FencingToken == task.Status.FencingToken && dead.Spec.IdempotencyKey == string(task.UID), "dead letter %+v", dead.Spec)
 
@@ -138,7 +138,7 @@ func (s *scene) pass(r *controller.Replayer, dead *v1alpha1.DeadLetter) {
 // TestCase39AReplayMadeTooLateIsTakenBack: a controller froze after it had read the request. Another one answers it, its task
 // ends and is deleted; then the first one goes on.
 func TestCase39AReplayMadeTooLateIsTakenBack(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("frozen")
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	remembered := dead.DeepCopy() // as the frozen controller has read it
@@ -165,7 +165,7 @@ func TestCase39AReplayMadeTooLateIsTakenBack(t *testing.T) {
 }
 
 func TestARepairedReplayRunsTheRepairedTemplateAndPayload(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("broken", func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("bad") })
 	s.ok(s.ask(admin, dead, `{"request": 1, "payload": "good", "templatePatch": "spec:\n  containers:\n  - name: worker\n    image: repaired:2\n"}`))
 	task := s.replayOf(s.untilAnswered(dead, 1))
@@ -176,7 +176,7 @@ func TestARepairedReplayRunsTheRepairedTemplateAndPayload(t *testing.T) {
 }
 
 func TestAReplayThatMakesNoValidTaskIsRefusedAndTheNextNumberMayMendIt(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("mended")
 	for i, bad := range []struct{ patch, want string }{
 		{"spec: {restartPolicy: Always}", "must be Never"},
@@ -196,7 +196,7 @@ func TestAReplayThatMakesNoValidTaskIsRefusedAndTheNextNumberMayMendIt(t *testin
 }
 
 func TestATaskInTheWayOfAReplayIsNotTakenForIt(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("way")
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	name := s.untilAnswered(dead, 1).TaskName
@@ -224,7 +224,7 @@ func (s *scene) as(user string, roles ...string) client.Client {
 }
 
 func TestLookingEditingAndReplayingAreSeparateRights(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("guarded")
 	viewer, editor := s.as("viewer", "leasehold-view"), s.as("editor", "leasehold-view", "leasehold-edit")
 	replayer, both := s.as("replayer", "leasehold-view", "leasehold-replay"), s.as("both", "leasehold-edit", "leasehold-replay")
@@ -259,7 +259,7 @@ func TestLookingEditingAndReplayingAreSeparateRights(t *testing.T) {
 }
 
 func TestADeadLetterAtRestIsNotWritten(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("resting")
 	s.ok(s.Poll(t.Context(), patience, func() error {
 		s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(dead), dead))

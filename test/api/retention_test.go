@@ -56,7 +56,7 @@ func (s *scene) endPod(task *v1alpha1.LeasedTask) *corev1.Pod {
 }
 
 func TestCase33EachOutcomeHasItsTimeToLive(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	ttl := func(task *v1alpha1.LeasedTask) {
 		task.Spec.TTLSecondsAfterFinished = new(int32(3600))
 		task.Spec.TTL = v1alpha1.TTLSpec{CancelledSeconds: new(int32(0)), DeadLetteredSeconds: new(int32(2))}
@@ -76,7 +76,7 @@ func TestCase33EachOutcomeHasItsTimeToLive(t *testing.T) {
 }
 
 func TestCase33ARaisedTimeToLiveIsHonoured(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("raised", func(task *v1alpha1.LeasedTask) { task.Spec.TTL.CompletedSeconds = new(int32(6)) })
 	s.complete(task)
 	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) { spec.TTL.CompletedSeconds = new(int32(3600)) }))
@@ -89,7 +89,7 @@ func TestCase33ARaisedTimeToLiveIsHonoured(t *testing.T) {
 
 // TestCase33AForeignFinalizerIsRespected: the task is told to go, once, and stays for as long as somebody else needs it.
 func TestCase33AForeignFinalizerIsRespected(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("held", func(task *v1alpha1.LeasedTask) {
 		task.Finalizers = []string{"example.com/reads-the-result"}
 		task.Spec.TTL.CompletedSeconds = new(int32(1))
@@ -180,7 +180,7 @@ func TestADiscardedDeadLetterIsNotReplayedAndStaysForItsRetention(t *testing.T) 
 }
 
 func TestAReplayedDeadLetterStaysForItsRetention(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	_, dead := s.die("order")
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	record := s.untilAnswered(dead, 1)

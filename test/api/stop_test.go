@@ -81,7 +81,7 @@ func (s *scene) mustHaveNoPod(task *v1alpha1.LeasedTask) {
 }
 
 func TestCase20CancelWhileWaitingInBackoff(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("backoff", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Retry.Backoff = v1alpha1.BackoffSpec{InitialSeconds: 300, Jitter: v1alpha1.JitterNone}
 	})
@@ -99,7 +99,7 @@ func TestCase20CancelWhileWaitingInBackoff(t *testing.T) {
 }
 
 func TestCase21CancelBeforeTheWorkerEverStarted(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	noRoom := set(t, nil)
 	noRoom.closeQuota()
 	podStatus := func(status corev1.PodStatus) func(*scene, *v1alpha1.LeasedTask) {
@@ -158,7 +158,7 @@ func TestCase21CancelBeforeTheWorkerEverStarted(t *testing.T) {
 
 // TestCase22CancelRacesWithCompletion: the two at the same instant, again and again. There is one end, and it is what the Lease says.
 func TestCase22CancelRacesWithCompletion(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	ends := map[v1alpha1.Phase]int{}
 	for i := range 12 {
 		task := s.start(fmt.Sprintf("race-%d", i))
@@ -225,7 +225,7 @@ func (s *scene) submissionOf(task *v1alpha1.LeasedTask) fencing.Submission {
 }
 
 func TestCase22CancelAfterTheEndComesTooLateAndCancelledIsFinal(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("late")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -254,7 +254,7 @@ func TestCase22CancelAfterTheEndComesTooLateAndCancelledIsFinal(t *testing.T) {
 }
 
 func TestCase23CancelReachesABusyWorker(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("busy")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -282,7 +282,7 @@ func TestCase23CancelReachesABusyWorker(t *testing.T) {
 // TestCase23CancelReachesAWorkerThatNeverHeeds: it renews, and does not submit. It is revoked p + grace + 10 s after the stop, and
 // Cancelled is not said before its process must be over.
 func TestCase23CancelReachesAWorkerThatNeverHeeds(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("deaf")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
@@ -316,7 +316,7 @@ func TestCase23CancelReachesAWorkerThatNeverHeeds(t *testing.T) {
 }
 
 func TestCase24SuspendedAtCreation(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("suspended", func(task *v1alpha1.LeasedTask) { suspended(true)(&task.Spec) })
 	s.until(task, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
 	version := task.ResourceVersion
@@ -343,7 +343,7 @@ func TestCase24SuspendedAtCreation(t *testing.T) {
 }
 
 func TestCase25SuspendedTimeCountsForNoStartDeadline(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("patient", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 8 })
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.untilPod(task)
@@ -362,7 +362,7 @@ func TestCase25SuspendedTimeCountsForNoStartDeadline(t *testing.T) {
 }
 
 func TestCase26SuspendAndResumeInTheMiddleOfARun(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("pausing", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Retry.MaxAttempts, task.Spec.Retry.MaxDisruptions = 1, new(int32(0)) // any charge would end it
 	})

@@ -184,6 +184,15 @@ type scene struct {
 	namespace string
 }
 
+// sideBySide is a scene that may be played while others are: the test changes nothing that they share, and counts nothing of what
+// they do. Most of a test's time is waiting.
+func sideBySide(t *testing.T, labels map[string]string) *scene {
+	t.Helper()
+	t.Parallel()
+	return set(t, labels)
+}
+
+// set is a scene for a test that is alone.
 func set(t *testing.T, labels map[string]string) *scene {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scene-", Labels: labels}}

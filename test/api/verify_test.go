@@ -30,7 +30,7 @@ func verifies(checks ...v1alpha1.ResultCheck) func(*v1alpha1.LeasedTask) {
 }
 
 func TestCase06HalfWrittenOutputFailsVerification(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("half", verifies(v1alpha1.ResultCheck{Expression: "result.rows.size() == 3", Message: "three rows are expected"}))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.succeeds(task, `{"rows": [1, 2`)
@@ -46,7 +46,7 @@ func TestCase06HalfWrittenOutputFailsVerification(t *testing.T) {
 }
 
 func TestCase31ResultsUpToTheLimitAreStoredWhole(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	// The result of the largest encoding: every quote takes two bytes of it.
 	overhead := 200                                                                                 // more than the rest of the submission takes
 	quotes := strings.Repeat(`"`, (fencing.MaxSubmissionBytes - fencing.MaxResultBytes - overhead)) // x bytes that take 2x
@@ -66,7 +66,7 @@ func TestCase31ResultsUpToTheLimitAreStoredWhole(t *testing.T) {
 }
 
 func TestCase31AResultAboveTheLimitIsAFailureThatNamesBothSizes(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("large", oneAttempt)
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.succeeds(task, strings.Repeat("x", fencing.MaxResultBytes+1))
@@ -76,7 +76,7 @@ func TestCase31AResultAboveTheLimitIsAFailureThatNamesBothSizes(t *testing.T) {
 }
 
 func TestAnExpressionThatDoesNotCompileIsToldBeforeAnythingRuns(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("typo", verifies(v1alpha1.ResultCheck{Expression: "result.rows == 3"}, v1alpha1.ResultCheck{Expression: "rows == 3"}))
 	const what = "spec.verify[1].expression: line 1, column 1: undeclared reference to 'rows'"
 	s.until(task, "told", waitsFor(v1alpha1.WaitingSpecInvalid, what))
@@ -103,7 +103,7 @@ func TestAnExpressionThatDoesNotCompileIsToldBeforeAnythingRuns(t *testing.T) {
 }
 
 func TestATaskWithAnInvalidSpecIsCancelledAndDeletedAsAnyOther(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	for i, end := range []func(*v1alpha1.LeasedTask){
 		func(task *v1alpha1.LeasedTask) {
 			s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) { spec.Cancel.Reason = "never mind" }))

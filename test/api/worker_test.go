@@ -16,7 +16,7 @@ import (
 
 // TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor: with the rights that a worker's Pod has, against the shipped policy and CRD.
 func TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("says")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a, worker := s.agentOf(task), s.speakerOf(s.untilPod(task))
@@ -60,7 +60,7 @@ func TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor(t *testing.T) {
 }
 
 func TestAReferenceIsTheResultAndStays(t *testing.T) {
-	s := set(t, nil)
+	s := sideBySide(t, nil)
 	task := s.start("refers")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
 	a := s.agentOf(task)
