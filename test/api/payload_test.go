@@ -86,8 +86,8 @@ func TestCase32APayloadFromASecretIsNowhereButInTheSecret(t *testing.T) {
 	s.must(again.Spec.PayloadFrom == spec.PayloadFrom && again.Spec.Payload == nil, "replay %+v", again.Spec)
 	s.until(again, "granted", in(v1alpha1.PhaseClaimed, 1))
 	s.untilPod(again)
-	s.succeeds(again, "done")
-	s.until(again, "completed", in(v1alpha1.PhaseCompleted, 1))
+	s.fails(again, "cannot parse the payload either")
+	s.until(again, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 
 	s.ok(s.ask(admin, dead, `{"request": 2, "payload": "mended"}`))
 	mended := s.replayOf(s.untilAnswered(dead, 2))
