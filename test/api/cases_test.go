@@ -55,6 +55,7 @@ func TestCase11ARestartInPlaceIsRefusedAndNeverIsSaidForIt(t *testing.T) {
 // TestCase13WhatIsReadLateDoesNoHarm: at each stage of a task's life one operator reads, and falls asleep. Later it decides on what
 // it remembers of the task, its Lease, its Pods, or all of them.
 func TestCase13WhatIsReadLateDoesNoHarm(t *testing.T) {
+	t.Parallel()
 	g := newModelGround(t)
 	w := g.newWorld(1 << 40)
 	spec := cluster.Task(modelNamespace, "late", "true")

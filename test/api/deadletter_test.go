@@ -165,6 +165,7 @@ func TestADeadLetterOfAnotherTaskIsNotTakenForOurs(t *testing.T) {
 // TestCase14OneDeadLetterFromEveryCutPoint lets the operator die after each of its writes, the one between dead letter and
 // phase among them.
 func TestCase14OneDeadLetterFromEveryCutPoint(t *testing.T) {
+	t.Parallel()
 	for after := 0; ; after++ {
 		m := newMortal(t, after)
 		once := m.task.DeepCopy()

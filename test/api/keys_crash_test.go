@@ -24,6 +24,7 @@ import (
 // TestCase14TheOperatorMayDieAtEveryWriteOfAKey plays a task with both kinds of keys to its success, with another one of the same
 // keys behind it, and lets the operator die after its first write, after its second, and so on.
 func TestCase14TheOperatorMayDieAtEveryWriteOfAKey(t *testing.T) {
+	t.Parallel()
 	for after := 0; ; after++ {
 		m := newMortal(t, after, once("order-7", "a"), alone("db"))
 		k := &mortalKeys{mortal: m}
@@ -51,6 +52,7 @@ func TestCase14TheOperatorMayDieAtEveryWriteOfAKey(t *testing.T) {
 
 // TestCase14ABlockSurvivesEveryDeathOfTheOperator: the holder is given up, and its dead letter has the key.
 func TestCase14ABlockSurvivesEveryDeathOfTheOperator(t *testing.T) {
+	t.Parallel()
 	for after := 0; ; after++ {
 		m := newMortal(t, after, alone("db"), blocking)
 		k := &mortalKeys{mortal: m}
@@ -111,6 +113,7 @@ func (k *mortalKeys) untilAll(what string, check func() error) {
 // TestTwoTasksOfOneKeyMadeAtTheSameInstant, with two operators that both believe to lead: exactly one runs, the other one
 // attaches.
 func TestTwoTasksOfOneKeyMadeAtTheSameInstant(t *testing.T) {
+	t.Parallel()
 	for range 5 {
 		m := newMortal(t, 0, once("order-7", "a")) // of it, the cache is used
 		pair := [2]*v1alpha1.LeasedTask{m.task}

@@ -60,6 +60,7 @@ const byProbes = "no life has spec.reconcile: the simulator plays probes, and un
 // Each seed is one rand.PCG and not a rapid check, because rapid runs one check after another; these wait for the API server,
 // and share it.
 func TestRandomLivesKeepToThePublishedTable(t *testing.T) {
+	t.Parallel()
 	g := newModelGround(t)
 	seeds := make(chan uint64)
 	var side sync.WaitGroup
