@@ -101,7 +101,7 @@ test-unit: ## Unit tests; with a C compiler also the race detector on the packag
 	@mkdir -p $(BIN)
 	$(call GOTEST,unit) -- $$(go list ./... | grep -vE '/test/(api|e2e|faults)$$')
 	if command -v "$$(go env CC)" >/dev/null; then
-	  CGO_ENABLED=1 go test -race $$(go list ./internal/... | grep -E '/internal/(fencing|agent|controller/plan)')
+	  CGO_ENABLED=1 go test -race $$(go list ./internal/... | grep -E '/internal/(fencing|agent|controller/plan)' | grep -v '/verify$$')
 	else
 	  echo "SKIP: the race detector needs a C compiler"
 	fi
