@@ -38,6 +38,14 @@ var keyTable = map[string]decision{
 		given: []func(*Snapshot){available, keyed, serial, live, locked(key.Idempotency, heldBy("task", "uid-1", ownHash))},
 		want:  want{Rule: RuleTakeKey, Lease: `take Concurrency "db" over ""`, Live: true},
 	},
+	"a key that was taken for a payload that the task no longer has is taken again": {
+		given: []func(*Snapshot){available, keyed, live, locked(key.Idempotency, heldBy("task", "uid-1", "another hash"))},
+		want:  want{Rule: RuleTakeKey, Lease: `take Idempotency "order-7" over "41"`, Live: true},
+	},
+	"which is looked at also while another key is waited for": {
+		given: []func(*Snapshot){available, keyed, serial, locked(key.Idempotency, heldBy("task", "uid-1", "another hash")), locked(key.Concurrency, heldBy("other", "uid-9", ""))},
+		want:  want{Rule: RuleAwaitKey, Status: "Available attempt 0", Waiting: "KeyBusy", Ready: "False/KeyBusy", Requeue: keyPatience, Live: true},
+	},
 	"with all keys the task is granted": {
 		given: []func(*Snapshot){available, keyed, serial, live, locked(key.Idempotency, heldBy("task", "uid-1", ownHash)), locked(key.Concurrency, heldBy("task", "uid-1", ""))},
 		want:  want{Rule: RuleGrant, Lease: `grant task-1-xyz attempt 1 over ""`, Pods: "create", Live: true, Counts: "grant"},
@@ -77,6 +85,11 @@ var keyTable = map[string]decision{
 	},
 	"its own answer, after which its term was lost": {
 		given: []func(*Snapshot){backedOff, pauseOver, keyed, live, locked(key.Idempotency, answered("task", "uid-1", ownHash, 48*time.Hour))},
+		want: want{Rule: RuleAttach, Status: "Completed attempt 1 result 42", Entry: "Succeeded Attached Key", Ready: "True/Attached", Live: true,
+			Counts: "finished Completed"},
+	},
+	"attached after a probe, which found no effect": {
+		given: []func(*Snapshot){backedOff, pauseOver, keyed, live, afterProbe, locked(key.Idempotency, answered("other", "uid-9", ownHash, time.Hour))},
 		want: want{Rule: RuleAttach, Status: "Completed attempt 1 result 42", Entry: "Succeeded Attached Key", Ready: "True/Attached", Live: true,
 			Counts: "finished Completed"},
 	},
@@ -162,6 +175,9 @@ func replaying(letter string) func(*Snapshot) {
 }
 
 func live(s *Snapshot) { s.Live = true }
+
+// afterProbe is a task whose last term was a probe's.
+func afterProbe(s *Snapshot) { s.Task.Status.Holder.ProbeFor = 1 }
 
 func keyRefused(s *Snapshot) { s.KeyRefusal = "denied" }
 

@@ -50,8 +50,8 @@ func attach(s *Snapshot) (Plan, bool) {
 	return s.finish(status, v1alpha1.PhaseCompleted), true
 }
 
-// awaitKey waits for a key that another task, or a dead letter, has. With a holder of an idempotency key, the payload has to
-// be compared, which a cache does not hold.
+// awaitKey waits for a key that another task, or a dead letter, has. With an idempotency key, the payload has to be compared with its
+// holder's, or with what the task took the key for, which a cache does not hold.
 func awaitKey(s *Snapshot) (Plan, bool) {
 	k, verdict := s.nextKey()
 	w := waiting{}
@@ -64,7 +64,7 @@ func awaitKey(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	p := s.write(s.status(), w)
-	p.MustLook = k.Kind == key.Idempotency && verdict == key.Busy
+	p.MustLook = k.Kind == key.Idempotency && verdict == key.Busy || k.Kind == key.Concurrency && s.idempotencyKey() != nil
 	p.Requeue = keyPatience
 	return p, true
 }

@@ -79,12 +79,19 @@ func (s *Snapshot) claimant() *key.Claimant {
 	return c
 }
 
-// nextKey is the first key that the task does not have yet, and what stands in the way; nil: it has them all.
+// nextKey is the first key that the task does not have yet, and what stands in the way; nil: it has them all. One that it took for a
+// payload that was changed since, as may be until the first grant, is taken again: by what stands there others are told that they
+// are in conflict.
 func (s *Snapshot) nextKey() (*Key, key.Verdict) {
 	me := s.claimant()
 	for i := range s.Keys {
-		if verdict := key.Judge(s.Keys[i].Lock, me, s.Now); verdict != key.Mine {
-			return &s.Keys[i], verdict
+		k := &s.Keys[i]
+		verdict := key.Judge(k.Lock, me, s.Now)
+		switch {
+		case verdict != key.Mine:
+			return k, verdict
+		case k.Kind == key.Idempotency && me.Hash != "" && k.Lock.Hash != "" && k.Lock.Hash != me.Hash:
+			return k, key.Free
 		}
 	}
 	return nil, key.Mine

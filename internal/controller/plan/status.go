@@ -123,11 +123,11 @@ func (s *Snapshot) setConditions(status *v1alpha1.LeasedTaskStatus, w waiting) {
 func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason, message string) {
 	switch status.Phase {
 	case v1alpha1.PhaseCompleted:
+		if endedByKey(status) == ReasonAttached { // first: its last term may have been a probe's
+			return v1alpha1.ReasonAttached, lastOf(status.History).Message
+		}
 		if status.Holder.ProbeFor > 0 {
 			return v1alpha1.ReasonCompleted, fmt.Sprintf("%s found its effect", termOf(status))
-		}
-		if endedByKey(status) == ReasonAttached {
-			return v1alpha1.ReasonAttached, lastOf(status.History).Message
 		}
 		return v1alpha1.ReasonCompleted, fmt.Sprintf("attempt %d succeeded", status.Attempt)
 	case v1alpha1.PhaseDeadLettered:
