@@ -55,6 +55,7 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 			r.Observer.ForgetTask(key)
 			r.refused.forget(key)
 			r.unburied.forget(key)
+			r.unkeyed.forget(key)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("get task: %w", err)

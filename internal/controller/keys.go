@@ -43,8 +43,12 @@ func foreign(lease *coordinationv1.Lease, k *plan.Key) *key.Lock {
 }
 
 // writeKey creates or updates the Lease of a key, by compare-and-swap, and puts it into the snapshot. A refusal is an answer, and
-// is put on the task's status.
+// is put on the task's status; it is not asked for again for a while, whatever causes passes meanwhile: one whose text differs each
+// time would otherwise cause them itself.
 func (r *Reconciler) writeKey(ctx context.Context, s *plan.Snapshot, lock *key.Lock) (refusal string, err error) {
+	if refusal, isRecent := r.unkeyed.recent(s.Task, r.Clock.Now()); isRecent {
+		return refusal, nil
+	}
 	lease := lock.Lease(s.Task.Namespace)
 	if lock.ResourceVersion == "" {
 		err = r.Client.Create(ctx, lease)
@@ -58,6 +62,7 @@ func (r *Reconciler) writeKey(ctx context.Context, s *plan.Snapshot, lock *key.L
 	case isNamespaceTerminating(err):
 		return "", err
 	case isRefusal(err):
+		r.unkeyed.remember(s.Task, err.Error(), r.Clock.Now())
 		return err.Error(), nil
 	default:
 		return "", fmt.Errorf("write Lease of a key: %w", err)

@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +19,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/internal/fencing/key"
 )
 
@@ -212,5 +216,34 @@ func TestTheKeeperDoesNotWaitForAHolderThatItSawFinish(t *testing.T) {
 		if result, err := k.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != 10*time.Second {
 			t.Errorf("look again in %s: %v", result.RequeueAfter, err)
 		}
+	}
+}
+
+// TestARefusedKeyIsNotTriedAgainAtOnce: also if the refusal reads differently each time, and so is written to the status each time.
+func TestARefusedKeyIsNotTriedAgainAtOnce(t *testing.T) {
+	tries := 0
+	c := interceptor.NewClient(nil, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		tries++
+		return apierrors.NewForbidden(coordinationv1.Resource("leases"), "lh-key-1", fmt.Errorf("denied, request %d", tries))
+	}})
+	clock := clocktesting.NewFakeClock(start)
+	r := &Reconciler{Client: c, Clock: clock}
+	s := &plan.Snapshot{Task: serialTask(0)}
+	pass := func() int {
+		t.Helper()
+		lock := key.Take(nil, key.Concurrency, "db", &key.Claimant{UID: "uid-0", Name: "task-0"}, start)
+		if refusal, err := r.writeKey(t.Context(), s, lock); !strings.Contains(refusal, fmt.Sprintf("request %d", tries)) || err != nil {
+			t.Fatalf("refusal %q, error %v", refusal, err)
+		}
+		return tries
+	}
+	pass()
+	clock.Step(plan.RefusedRetry - time.Millisecond)
+	if n := pass(); n != 1 {
+		t.Errorf("two passes tried %d times", n)
+	}
+	clock.Step(time.Millisecond)
+	if n := pass(); n != 2 {
+		t.Errorf("not tried again: %d", n)
 	}
 }

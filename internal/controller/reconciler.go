@@ -43,6 +43,7 @@ type Reconciler struct {
 
 	refused  refusals[*plan.PodRefusal] // of attempts' Pods
 	unburied refusals[string]           // of dead letters
+	unkeyed  refusals[string]           // of keys' Leases
 }
 
 // conflictPause is when to look again after losing a race, should no event come first.

@@ -376,7 +376,9 @@ func TestAProbesPod(t *testing.T) {
 	if pod.Annotations[v1alpha1.PayloadAnnotation] != "exact" || pod.Annotations[v1alpha1.ProbeForAnnotation] != "1" {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
-	attempt := Pod(given(onRecord, reconcile(0)).Task, AgentImage{Name: "agent"})
+	attempt := Pod(given(onRecord, reconcile(0), onTask(func(task *v1alpha1.LeasedTask) {
+		task.Spec.Template.Annotations = map[string]string{v1alpha1.ProbeForAnnotation: "1"} // of a template copied from a Pod, say
+	})).Task, AgentImage{Name: "agent"})
 	for _, v := range attempt.Spec.Containers[0].Env {
 		if v.Name == "LEASEHOLD_PROBE_ATTEMPT" {
 			t.Error("an attempt's Pod looks like a probe's")

@@ -66,7 +66,7 @@ func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
 	}
 	pod.Annotations[v1alpha1.AttemptAnnotation] = fmt.Sprint(task.Status.Attempt)
 	pod.Annotations[v1alpha1.TokenAnnotation] = fmt.Sprint(task.Status.FencingToken)
-	if isProbe {
+	if delete(pod.Annotations, v1alpha1.ProbeForAnnotation); isProbe { // by it the worker's container is found: see isProbePod
 		pod.Annotations[v1alpha1.ProbeForAnnotation] = fmt.Sprint(task.Status.Holder.ProbeFor)
 	}
 	if !task.Spec.HasPayloadSource() {
