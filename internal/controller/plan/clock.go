@@ -15,7 +15,7 @@ import (
 // writes that follow from a changed spec anyway, so that it costs none of its own, and a new leader finds it as it is.
 func (s *Snapshot) wind(status *v1alpha1.LeasedTaskStatus) {
 	total := s.Task.Spec.TotalLimit()
-	if status.Phase.IsFinished() || s.isTimeUp() { // it stays for the record, and nothing turns it back
+	if status.Phase.IsFinished() || s.isTimeUp() || status.DeadLetterName != "" { // it stays for the record, and nothing turns it back
 		return
 	}
 	if total == 0 {

@@ -103,6 +103,11 @@ var deadlineTable = map[string]decision{
 		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 0", Ready: "False/DeadlineExceeded", Live: true,
 			Counts: "finished DeadLettered, dead_letter DeadlineExceeded"},
 	},
+	"which says so also if another controller's clock is behind, and the task is suspended meanwhile": {
+		given: []func(*Snapshot){available, totals(600), dueIn(time.Second), suspend, namedDead},
+		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 0", Ready: "False/DeadlineExceeded", Live: true,
+			Counts: "finished DeadLettered, dead_letter DeadlineExceeded"},
+	},
 	"a dead letter that is refused keeps the task as it is, available": {
 		given: []func(*Snapshot){available, totals(600), dueIn(-time.Hour), namedDead, notBuried("exceeded quota")},
 		want: want{Rule: RuleGiveUp, Status: "Available attempt 0", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true,
