@@ -135,6 +135,16 @@ var keyTable = map[string]decision{
 		given: []func(*Snapshot){onRecord, keyed, live, locked(key.Idempotency, answered("task", "uid-1", ownHash, 0)), submits(fencing.Succeeded, result("42"))},
 		want:  succeeds("", false),
 	},
+	"on the key, and the term's Lease is lost before the status: it counts, also where a lost attempt is the last": {
+		given: []func(*Snapshot){onRecord, noPod, leaseGone, onlyOnce, keyed, live, locked(key.Idempotency, answered("task", "uid-1", ownHash, 0))},
+		want: want{Rule: RuleLeaseLost, Status: "Completed attempt 1 result 42", Entry: "Succeeded Completed Key", Ready: "True/Completed", Live: true,
+			Counts: "attempt Succeeded, finished Completed"},
+	},
+	"a probe's, too": {
+		given: []func(*Snapshot){probingOnRecord, noPod, leaseGone, keyed, live, locked(key.Idempotency, answered("task", "uid-1", ownHash, 0))},
+		want: want{Rule: RuleLeaseLost, Status: "Completed attempt 2 result 42", Entry: "Succeeded EffectFound Key", Ready: "True/Completed", Live: true,
+			Counts: "probe EffectFound, finished Completed"},
+	},
 	"a key that another has taken meanwhile is left": {
 		given: []func(*Snapshot){onRecord, keyed, live, locked(key.Idempotency, heldBy("other", "uid-9", ownHash)), submits(fencing.Succeeded, result("42"))},
 		want:  succeeds("", true),

@@ -50,6 +50,22 @@ func attach(s *Snapshot) (Plan, bool) {
 	return s.finish(status, v1alpha1.PhaseCompleted), true
 }
 
+// countAnswer completes a task whose success is on its key, while its term's Lease, which bore the submission, is gone: what was
+// verified there counts, whatever would follow a lost attempt.
+func (s *Snapshot) countAnswer(a *key.Answer) Plan {
+	status, reason := s.status(), fencing.ReasonCompleted
+	if status.Holder.ProbeFor > 0 {
+		reason = ReasonEffectFound
+	}
+	s.record(status, end{outcome: v1alpha1.AttemptSucceeded, reason: reason, evidence: v1alpha1.EvidenceKey,
+		message: "its success was on its key before its term's Lease was lost"})
+	takeResult(status, a.Result, a.ResultRef)
+	p := s.finish(status, v1alpha1.PhaseCompleted)
+	last := lastOf(status.History)
+	p.Counts = append([]Count{endCount(&last)}, p.Counts...)
+	return p
+}
+
 // awaitKey waits for a key that another task, or a dead letter, has. With an idempotency key, the payload has to be compared with its
 // holder's, or with what the task took the key for, which a cache does not hold.
 func awaitKey(s *Snapshot) (Plan, bool) {

@@ -118,9 +118,14 @@ func (s *Snapshot) answer(status *v1alpha1.LeasedTaskStatus) *key.Lock {
 }
 
 // isAnswered reports whether the task's own success is on the Lease of its key already.
-func (s *Snapshot) isAnswered() bool {
-	k := s.idempotencyKey()
-	return k == nil || k.Lock != nil && k.Lock.Answer != nil && k.Lock.Answer.TaskUID == string(s.Task.UID)
+func (s *Snapshot) isAnswered() bool { return s.idempotencyKey() == nil || s.ownAnswer() != nil }
+
+// ownAnswer is the task's own success, as it is on the Lease of its key; nil: it is not.
+func (s *Snapshot) ownAnswer() *key.Answer {
+	if k := s.idempotencyKey(); k != nil && k.Lock != nil && k.Lock.Answer != nil && k.Lock.Answer.TaskUID == string(s.Task.UID) {
+		return k.Lock.Answer
+	}
+	return nil
 }
 
 func (s *Snapshot) idempotencyKey() *Key {

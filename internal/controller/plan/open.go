@@ -16,6 +16,9 @@ func leaseLost(s *Snapshot) (Plan, bool) {
 	if s.isRecorded() {
 		return Plan{}, false
 	}
+	if answer := s.ownAnswer(); answer != nil {
+		return s.countAnswer(answer), true
+	}
 	return s.endAttempt(disruption(v1alpha1.EvidenceObservation, ReasonLeaseDeleted,
 		"somebody deleted or replaced the term's Lease; leave Leases named lh-... to the operator"), unreleased), true
 }
