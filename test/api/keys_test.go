@@ -139,6 +139,25 @@ func TestAnotherPayloadIsAConflictAtOnceAndLater(t *testing.T) {
 	conflicts("late", "has completed")
 }
 
+// TestAKeyFollowsThePayloadOfItsHolder: until its first grant the holder's payload may be changed, and what others are compared with is
+// the payload that it has.
+func TestAKeyFollowsThePayloadOfItsHolder(t *testing.T) {
+	s := sideBySide(t, nil)
+	s.until(s.start("other", alone("db")), "granted", in(v1alpha1.PhaseClaimed, 1))
+	first := s.start("first", once("order-7", "a"), alone("db"))
+	s.until(first, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask other"))
+	stale := s.lock(key.Idempotency, "order-7").Hash
+	s.ok(s.edit(first, func(spec *v1alpha1.LeasedTaskSpec) { spec.Payload = new("b") }))
+	s.ok(s.Poll(t.Context(), patience, func() error {
+		if l := s.lock(key.Idempotency, "order-7"); l == nil || l.Holder != string(first.UID) || l.Hash == stale {
+			return fmt.Errorf("the key is held for another payload: %+v", l)
+		}
+		return nil
+	}))
+	s.until(s.start("second", once("order-7", "b")), "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
+	s.until(s.start("third", once("order-7", "a")), "dead-lettered", in(v1alpha1.PhaseDeadLettered, 0))
+}
+
 func TestAnAnswerIsForgottenAfterItsRetention(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"), func(task *v1alpha1.LeasedTask) { task.Spec.IdempotencyRetentionSeconds = 2 })
