@@ -42,9 +42,14 @@ var keyTable = map[string]decision{
 		given: []func(*Snapshot){available, keyed, live, locked(key.Idempotency, heldBy("task", "uid-1", "another hash"))},
 		want:  want{Rule: RuleTakeKey, Lease: `take Idempotency "order-7" over "41"`, Live: true},
 	},
-	"which is looked at also while another key is waited for": {
+	"which is looked at also while another key is waited for, once for each change of the spec": {
 		given: []func(*Snapshot){available, keyed, serial, locked(key.Idempotency, heldBy("task", "uid-1", "another hash")), locked(key.Concurrency, heldBy("other", "uid-9", ""))},
 		want:  want{Rule: RuleAwaitKey, Status: "Available attempt 0", Waiting: "KeyBusy", Ready: "False/KeyBusy", Requeue: keyPatience, Live: true},
+	},
+	"and then no more": {
+		given: []func(*Snapshot){available, keyed, serial, onTask(func(t *v1alpha1.LeasedTask) { t.Status.ObservedGeneration = new(t.Generation) }),
+			locked(key.Idempotency, heldBy("task", "uid-1", "another hash")), locked(key.Concurrency, heldBy("other", "uid-9", ""))},
+		want: want{Rule: RuleAwaitKey, Status: "Available attempt 0", Waiting: "KeyBusy", Ready: "False/KeyBusy", Requeue: keyPatience},
 	},
 	"with all keys the task is granted": {
 		given: []func(*Snapshot){available, keyed, serial, live, locked(key.Idempotency, heldBy("task", "uid-1", ownHash)), locked(key.Concurrency, heldBy("task", "uid-1", ""))},

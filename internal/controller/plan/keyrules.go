@@ -80,9 +80,15 @@ func awaitKey(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	p := s.write(s.status(), w)
-	p.MustLook = k.Kind == key.Idempotency && verdict == key.Busy || k.Kind == key.Concurrency && s.idempotencyKey() != nil
+	p.MustLook = k.Kind == key.Idempotency && verdict == key.Busy || k.Kind == key.Concurrency && s.idempotencyKey() != nil && s.isSpecNew()
 	p.Requeue = keyPatience
 	return p, true
+}
+
+// isSpecNew reports whether the spec was changed since the status was written.
+func (s *Snapshot) isSpecNew() bool {
+	seen := s.Task.Status.ObservedGeneration
+	return seen == nil || *seen != s.Task.Generation
 }
 
 // takeKey takes what is free. The answer to the write goes into the snapshot, and the rules decide again: there may be another
