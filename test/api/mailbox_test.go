@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,6 +10,12 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // TestAnAgentReadsItsStopAndCannotTouchIt: with the rights that a worker's Pod has, it comes with the answer to a renewal.
@@ -51,4 +58,45 @@ func TestAnAgentReadsItsStopAndCannotTouchIt(t *testing.T) {
 	_, err = patch(string(fencing.SubmitPatch(task.Status.Holder.PodName, a.claim, sub)))
 	s.ok(err)
 	s.until(task, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
+}
+
+// TestLeasesThatLookLikeOursAreMadeByTheOperatorAlone, and a node that is named lh-1 keeps its heartbeat in a Lease of that name.
+func TestLeasesThatLookLikeOursAreMadeByTheOperatorAlone(t *testing.T) {
+	s := sideBySide(t, nil)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "leases"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}}}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "leases"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "leases"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"}}}
+	s.ok(admin.Create(t.Context(), role))
+	s.ok(admin.Create(t.Context(), binding))
+	as := rest.CopyConfig(config)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "somebody"}
+	somebody, err := client.New(as, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
+	s.ok(err)
+	create := func(name string, labels map[string]string) error {
+		return somebody.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels}})
+	}
+	s.ok(s.Poll(t.Context(), patience, func() error { // the RoleBinding is young
+		return client.IgnoreAlreadyExists(create("lh-1", nil))
+	}))
+	s.ok(create("lh-key", nil))
+	tries := 0
+	s.ok(s.Poll(t.Context(), patience, func() error { // a policy acts a moment late, too
+		tries++
+		if err := create(mailbox.Name(fmt.Sprint(tries)), nil); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("somebody may make a Lease that looks like ours: %w", err)
+		}
+		return nil
+	}))
+	for _, name := range []string{mailbox.Name("uid"), key.Name(key.Concurrency, "db"), key.Name(key.Idempotency, "order")} {
+		if err := create(name, nil); !apierrors.IsForbidden(err) {
+			t.Errorf("somebody may make Lease %s: %v", name, err)
+		}
+	}
+	for _, label := range []string{mailbox.TaskLabel, key.Label} {
+		if err := create("other", map[string]string{label: "x"}); !apierrors.IsForbidden(err) {
+			t.Errorf("somebody may make a Lease with label %s: %v", label, err)
+		}
+	}
 }
