@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
-	"github.com/leasehold-io/leasehold/internal/fencing"
-	"github.com/leasehold-io/leasehold/internal/fencing/key"
-	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/key"
+	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
 )
 
 // TestAnAgentReadsItsStopAndCannotTouchIt: with the rights that a worker's Pod has, it comes with the answer to a renewal.
