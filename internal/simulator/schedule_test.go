@@ -285,10 +285,10 @@ func (b *box) makeAnew() {
 }
 
 // misspell writes a condition on the result that does not compile, and repairs it the next time; only before the first grant, after
-// which the API server lets nobody.
+// which the API server lets nobody, nor once the task was given up.
 func (w *world) misspell() {
 	task := w.api.task.live()
-	if task.Status.FencingToken != 0 || w.api.term.live() != nil {
+	if task.Status.FencingToken != 0 || task.Status.DeadLetterName != "" || w.api.term.live() != nil {
 		return
 	}
 	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) {
@@ -305,7 +305,12 @@ func (w *world) settle() {
 	w.note("the faults stop")
 	w.recover()
 	w.isSettling = true
-	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) { s.Suspend, s.Verify = nil, nil })
+	isGivenUp := w.api.task.live().Status.DeadLetterName != "" // then its spec stays
+	w.api.editSpec(func(s *v1alpha1.LeasedTaskSpec) {
+		if s.Suspend = nil; !isGivenUp {
+			s.Verify = nil
+		}
+	})
 	w.eachBox((*box).thaw)
 	w.eachBox((*box).heal)
 	for _, b := range w.boxes {

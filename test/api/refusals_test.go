@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/test/cluster"
@@ -219,12 +221,18 @@ func TestCase40TheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *test
 		"spec.retry":            func(spec *v1alpha1.LeasedTaskSpec) { spec.Retry.MaxAttempts = 1 },
 		"spec.stopGraceSeconds": func(spec *v1alpha1.LeasedTaskSpec) { spec.StopGraceSeconds = 7 },
 	}
+	givenUp := s.start("given-up", func(task *v1alpha1.LeasedTask) { task.Labels = map[string]string{handDriven: "true"} })
+	for _, status := range []string{`{"status":{"phase":"Available"}}`, `{"status":{"deadLetterName":"dl"}}`} {
+		s.ok(admin.Status().Patch(t.Context(), givenUp, client.RawPatch(types.MergePatchType, []byte(status))))
+	}
 	for path, change := range tests {
-		next := task.DeepCopy()
-		change(&next.Spec)
-		err := admin.Patch(t.Context(), next, mergeFrom(task))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "immutable after the first grant") {
-			t.Errorf("%s: %v", path, err)
+		for _, task := range []*v1alpha1.LeasedTask{task, givenUp} {
+			next := task.DeepCopy()
+			change(&next.Spec)
+			err := admin.Patch(t.Context(), next, mergeFrom(task))
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "immutable after the first grant") {
+				t.Errorf("%s of %s: %v", path, task.Name, err)
+			}
 		}
 	}
 	next := task.DeepCopy()
