@@ -90,7 +90,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 // Resume starts the server again after [Server.Halt].
 func (s *Server) Resume(ctx context.Context) error {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "log_min_messages=panic"}
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=300", "-c", "log_min_messages=panic"}
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}

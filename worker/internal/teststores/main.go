@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/leasehold-io/leasehold/worker/internal/pgtest"
 )
 
 // The environment variables through which tests and examples find the stores.
@@ -26,12 +28,12 @@ type Store struct {
 
 // The stores.
 var (
-	Postgres = Store{env: PostgresEnv, start: func(ctx context.Context, progress io.Writer) (string, func() error, error) {
-		server, err := StartPostgres(ctx, progress, PostgresOptions{})
+	Postgres = Store{env: PostgresEnv, start: func(ctx context.Context, _ io.Writer) (string, func() error, error) {
+		server, err := pgtest.Start(ctx)
 		if err != nil {
 			return "", nil, err
 		}
-		return server.URL(), server.Stop, nil
+		return server.URL("postgres"), server.Stop, nil
 	}}
 	Redis = Store{env: RedisEnv, start: StartRedis}
 	S3    = Store{env: S3Env, start: startS3}

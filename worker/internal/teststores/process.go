@@ -112,29 +112,3 @@ func freePort() (int, error) {
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// lock keeps other test binaries of this machine from doing the same at the same time.
-func lock(name string) (unlock func(), err error) {
-	dir, err := cacheDir()
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return func() { _ = file.Close() }, nil
-}
-
-// cacheDir is outside the checkout, shared by clones.
-func cacheDir() (string, error) {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(base, "leasehold", "teststores")
-	return dir, os.MkdirAll(dir, 0o700)
-}

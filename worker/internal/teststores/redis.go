@@ -10,12 +10,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/leasehold-io/leasehold/worker/internal/debian"
 )
 
 // StartRedis starts a Redis that keeps its data in memory, with the default eviction policy. The server process of the Debian package
 // needs no password: it listens on loopback and lives as long as the tests.
 func StartRedis(ctx context.Context, progress io.Writer) (string, func() error, error) {
-	binary, err := program(ctx, progress, "redis-server", "redis-server")
+	binary, err := debian.Program(ctx, progress, "redis-server", "redis-server")
 	if err != nil {
 		return "", nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/leasehold-io/leasehold/worker/internal/debian"
 )
 
 // The one account of the S3 gateway.
@@ -76,11 +78,11 @@ func buildGateway(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	key := sha256.Sum256(append(sums, runtime.Version()...))
-	cache, err := cacheDir()
+	cache, err := debian.CacheDir()
 	if err != nil {
 		return "", err
 	}
-	unlock, err := lock("versitygw")
+	unlock, err := debian.Lock("versitygw")
 	if err != nil {
 		return "", err
 	}

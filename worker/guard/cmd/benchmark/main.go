@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold-io/leasehold/worker/guard"
 	"github.com/leasehold-io/leasehold/worker/guard/postgres"
 	guardredis "github.com/leasehold-io/leasehold/worker/guard/redis"
+	"github.com/leasehold-io/leasehold/worker/internal/pgtest"
 	"github.com/leasehold-io/leasehold/worker/internal/teststores"
 )
 
@@ -43,12 +44,12 @@ func main() {
 }
 
 func run(ctx context.Context, writes int) error {
-	server, err := teststores.StartPostgres(ctx, os.Stderr, teststores.PostgresOptions{Durable: true})
+	server, err := pgtest.Start(ctx, "fsync=on", "full_page_writes=on") // as in production
 	if err != nil {
 		return err
 	}
 	defer func() { _ = server.Stop() }()
-	conn, err := pgx.Connect(ctx, server.URL())
+	conn, err := pgx.Connect(ctx, server.URL("postgres"))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package teststores
+// Package debian finds the programs that tests start, and installs the packages that have them where we are root.
+package debian
 
 import (
 	"bytes"
@@ -14,12 +15,12 @@ import (
 const (
 	// policyFile is where Debian's package scripts ask whether they may start services.
 	policyFile = "/usr/sbin/policy-rc.d"
-	policy     = "#!/bin/sh\n# Temporary, written by Leasehold's worker/internal/teststores while it installs packages.\nexit 101\n"
+	policy     = "#!/bin/sh\n# Temporary, written by Leasehold's worker/internal/debian while it installs packages.\nexit 101\n"
 )
 
-// program returns the path of a program, the last that matches the pattern, and installs its package if it is missing and we are root.
+// Program returns the path of a program, the last that matches the pattern, and installs its package if it is missing and we are root.
 // hack/debian of the operator does the same for the cluster; this module stands without the operator's.
-func program(ctx context.Context, progress io.Writer, pattern, debianPackage string) (string, error) {
+func Program(ctx context.Context, progress io.Writer, pattern, debianPackage string) (string, error) {
 	if path, found := look(pattern); found {
 		return path, nil
 	}
@@ -27,7 +28,7 @@ func program(ctx context.Context, progress io.Writer, pattern, debianPackage str
 	if err != nil || os.Geteuid() != 0 {
 		return "", fmt.Errorf("%s is missing, and only root can install the Debian package %s", filepath.Base(pattern), debianPackage)
 	}
-	unlock, err := lock("packages")
+	unlock, err := Lock("packages")
 	if err != nil {
 		return "", err
 	}
