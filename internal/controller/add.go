@@ -47,6 +47,6 @@ func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
 	}
 	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events, Retention: o.DeadLetterRetention}
 	keys := &KeyKeeper{Client: r.Client, Live: r.Live, Clock: c}
-	pods := &Keeper{Client: r.Client, Clock: c, Keep: o.KeepPods, Pause: cmp.Or(o.KeepPause, keepPause)}
+	pods := &PodKeeper{Client: r.Client, Clock: c, Keep: o.KeepPods, Pause: cmp.Or(o.KeepPause, keepPause)}
 	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keys.setup(ctx, mgr), pods.setup(ctx, mgr))
 }

@@ -30,9 +30,9 @@ const (
 	deletedAtOnce = 500
 )
 
-// Keeper keeps the last finished Pods of each namespace, with their logs, and deletes the rest, so that the cluster's own garbage
+// PodKeeper keeps the last finished Pods of each namespace, with their logs, and deletes the rest, so that the cluster's own garbage
 // collector of Pods, which knows nothing of tasks, never has a reason to. A request names a namespace.
-type Keeper struct {
+type PodKeeper struct {
 	Client client.Client // reads from the cache and writes
 	Clock  clock.PassiveClock
 	Keep   int // Pods a namespace
@@ -50,7 +50,7 @@ func finishedPod(o client.Object) []string {
 }
 
 // setup registers the watches. They ask for a pass over a namespace in which something has ended, a while later.
-func (k *Keeper) setup(ctx context.Context, mgr ctrl.Manager) error {
+func (k *PodKeeper) setup(ctx context.Context, mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podsFinished, finishedPod); err != nil {
 		return fmt.Errorf("index finished Pods: %w", err)
 	}
@@ -67,7 +67,7 @@ func (k *Keeper) setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // onEnd asks for a pass when an object has ended. One that had ended before is no news.
-func (k *Keeper) onEnd(hasEnded func(client.Object) bool) handler.EventHandler {
+func (k *PodKeeper) onEnd(hasEnded func(client.Object) bool) handler.EventHandler {
 	ask := func(o client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}, k.Pause)
 	}
@@ -86,7 +86,7 @@ func (k *Keeper) onEnd(hasEnded func(client.Object) bool) handler.EventHandler {
 }
 
 // Reconcile is one pass over one namespace. A cache that is late does no harm: neither a Pod nor a task comes back from its end.
-func (k *Keeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (k *PodKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	finished, err := k.gather(ctx, req.Name)
 	if err != nil || len(finished) <= k.Keep {
 		return ctrl.Result{}, err
@@ -114,7 +114,7 @@ func (k *Keeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 }
 
 // gather finds the finished Pods of a namespace, each with its task. A Pod without one goes with that task, and is not ours to judge.
-func (k *Keeper) gather(ctx context.Context, namespace string) ([]plan.Finished, error) {
+func (k *PodKeeper) gather(ctx context.Context, namespace string) ([]plan.Finished, error) {
 	pods := &corev1.PodList{}
 	err := k.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingFields{podsFinished: "true"}, client.UnsafeDisableDeepCopy)
 	if err != nil {
