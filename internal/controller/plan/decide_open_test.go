@@ -226,6 +226,11 @@ var lostTable = map[string]decision{
 		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted"},
 	},
+	"a Lease whose UID is not on record is another": {
+		given: []func(*Snapshot){onRecord, noPod, onTask(func(t *v1alpha1.LeasedTask) { t.Status.LeaseUID = "" })},
+		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",
+			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted"},
+	},
 	"somebody replaces the Lease": {
 		given: []func(*Snapshot){onRecord, noPod, onTerm(func(t *fencing.Term) { t.Holder = "somebody" })},
 		want: want{Rule: RuleLeaseLost, Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted LeaseDeleted Observation", Waiting: "AwaitingRelease",

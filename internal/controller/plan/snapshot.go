@@ -105,14 +105,17 @@ func (s *Snapshot) status() *v1alpha1.LeasedTaskStatus {
 	return status
 }
 
+// hasRecordedLease reports whether the Lease is the one that the status names. One that was made anew is another, and nothing on it
+// tells of the process that held the old one.
+func (s *Snapshot) hasRecordedLease() bool {
+	return s.Term != nil && s.Term.UID == s.Task.Status.LeaseUID
+}
+
 // isRecorded reports whether the term on the Lease is the one that the status knows. A submitted or revoked term of the
-// recorded attempt stays recorded, whatever its holder field says. A Lease made anew is never on record: its terms say
-// nothing about the process that held the old one.
+// recorded attempt stays recorded, whatever its holder field says.
 func (s *Snapshot) isRecorded() bool {
 	status := &s.Task.Status
-	isSameLease := s.Term != nil && (s.Term.UID == status.LeaseUID || status.LeaseUID == "") // "": the CRD is older than this code
-	return isSameLease && s.Term.Attempt == status.Attempt &&
-		(s.Term.Holder == "" || s.Term.Holder == status.Holder.PodName)
+	return s.hasRecordedLease() && s.Term.Attempt == status.Attempt && (s.Term.Holder == "" || s.Term.Holder == status.Holder.PodName)
 }
 
 // holderPod is the current attempt's Pod: the one whose UID is in the claim, or on record where the Lease has none any more;

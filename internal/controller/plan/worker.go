@@ -82,7 +82,7 @@ func takeResult(status *v1alpha1.LeasedTaskStatus, result *string, ref *fencing.
 
 // carriedCheckpoint is what the next attempt finds: what the last one left on the Lease, or on record, if somebody took the Lease.
 func (s *Snapshot) carriedCheckpoint() string {
-	if s.Term != nil && (s.Term.UID == s.Task.Status.LeaseUID || s.Task.Status.LeaseUID == "") {
+	if s.hasRecordedLease() {
 		return s.Term.Checkpoint
 	}
 	return s.Task.Status.Checkpoint

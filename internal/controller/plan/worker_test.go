@@ -172,6 +172,7 @@ func TestWhichCheckpointIsCarried(t *testing.T) {
 		"taken back by the worker":      {[]func(*Snapshot){backedOff, pauseOver, onStatus}, ""},
 		"the Lease is gone":             {[]func(*Snapshot){backedOff, pauseOver, onStatus, leaseGone}, "recorded"},
 		"the Lease is another":          {[]func(*Snapshot){backedOff, pauseOver, onStatus, onTerm(func(t *fencing.Term) { t.UID = "other" })}, "recorded"},
+		"of no Lease on record":         {[]func(*Snapshot){backedOff, pauseOver, onStatus, onLease, onTask(func(t *v1alpha1.LeasedTask) { t.Status.LeaseUID = "" })}, "recorded"},
 		"of the first attempt: nothing": {[]func(*Snapshot){available}, ""},
 	}
 	for name, tc := range tests {
