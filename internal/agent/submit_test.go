@@ -89,9 +89,7 @@ func TestTrustDoesNotBoundTheSubmission(t *testing.T) {
 	asleep := agenttest.LoseRequest
 	asleep.Before = func() { clock.leap.Add(int64(patient.Duration)) }
 	f := newFixture(t, patient, submitting(asleep, agenttest.LoseRequest))
-	alarm, err := NewTimerAlarm()
-	must(t, err)
-	f.agent.Clock, f.agent.Alarm = clock, leapingAlarm{alarm, clock}
+	f.agent.Clock, f.agent.Alarm = clock, leapingAlarm{f.agent.Alarm, clock}
 	f.writeResult("r")
 	f.wantCode(f.run(), 0)
 	f.wantSubmitted(fencing.Succeeded, fencing.ReasonCompleted)
@@ -102,11 +100,11 @@ func TestTrustDoesNotBoundTheSubmission(t *testing.T) {
 
 // leapingAlarm is an alarm on a leaping clock.
 type leapingAlarm struct {
-	*TimerAlarm
+	Alarm
 	clock *leapingClock
 }
 
-func (a leapingAlarm) Set(at holder.Boot) { a.TimerAlarm.Set(at - holder.Boot(a.clock.leap.Load())) }
+func (a leapingAlarm) Set(at holder.Boot) { a.Alarm.Set(at - holder.Boot(a.clock.leap.Load())) }
 
 func TestARefusedSubmissionIsVisible(t *testing.T) {
 	t.Parallel()

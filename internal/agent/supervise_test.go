@@ -285,6 +285,17 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// leapingTree leaps as its command is started, before anybody can see that.
+type leapingTree struct {
+	*fakeTree
+	leap func()
+}
+
+func (l leapingTree) Start(environ ...string) error {
+	defer l.leap()
+	return l.fakeTree.Start(environ...)
+}
+
 // TestAnAttemptThatTakesTooLongIsStopped: the cancel file is there before the signal, the rest as after any other stop.
 func TestAnAttemptThatTakesTooLongIsStopped(t *testing.T) {
 	tests := map[string]struct {
@@ -302,7 +313,10 @@ func TestAnAttemptThatTakesTooLongIsStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, patient, nil)
-			f.agent.Config.AttemptLimit = 100 * time.Millisecond
+			clock := &leapingClock{SystemClock: SystemClock(time.Now)}
+			f.agent.Clock, f.agent.Alarm = clock, leapingAlarm{f.agent.Alarm, clock}
+			f.agent.Config.AttemptLimit = time.Minute // the claim takes less on any machine; or nothing would be started
+			f.agent.Tree = leapingTree{f.tree, func() { clock.leap.Add(int64(time.Minute - 100*time.Millisecond)) }}
 			f.tree.onStart = nil
 			f.tree.onSignal = func(tree *fakeTree, _ syscall.Signal) {
 				reason, err := os.ReadFile(f.agent.Config.CancelPath)
