@@ -83,11 +83,15 @@ func (s *socket) task(w http.ResponseWriter, _ *http.Request) *problem {
 
 // cancel waits until the command is told to stop, or as long as was asked.
 func (s *socket) cancel(w http.ResponseWriter, r *http.Request) *problem {
-	wait, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("waitSeconds"), strconv.Itoa(defaultWaitSeconds)))
-	if err != nil || wait < 0 || wait > maxWaitSeconds {
+	seconds, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("waitSeconds"), strconv.Itoa(defaultWaitSeconds)))
+	if err != nil || seconds < 0 || seconds > maxWaitSeconds {
 		return problemf(http.StatusBadRequest, "waitSeconds is not a whole number from 0 to %d", maxWaitSeconds)
 	}
-	timer := time.NewTimer(time.Duration(wait) * time.Second)
+	wait := time.Duration(seconds) * time.Second
+	if err := http.NewResponseController(w).SetWriteDeadline(s.agent.Clock.Wall().Add(wait + writeTimeout)); err != nil {
+		return problemf(http.StatusInternalServerError, "the time for the answer cannot be set: %v", err)
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-s.agent.words.isTold:

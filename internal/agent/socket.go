@@ -25,6 +25,7 @@ const (
 	maxConnections = 64
 	maxHeaderBytes = 8 << 10
 	readTimeout    = 10 * time.Second
+	writeTimeout   = 10 * time.Second // from the request's arrival; who waits at /v1/cancel is not writing yet
 	idleTimeout    = 2 * time.Minute
 )
 
@@ -67,6 +68,7 @@ func serve(a *Agent) (*socket, error) {
 		Handler:        s,
 		Protocols:      protocols,
 		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog:       stdlog.New(io.Discard, "", 0), // whatever the command sends is its own affair

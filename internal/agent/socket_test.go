@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -191,6 +192,43 @@ func TestWhoWaitsMayWaitLong(t *testing.T) {
 	f.run()
 	if code != http.StatusNoContent || waited < 11*time.Second {
 		t.Errorf("answered %d after %s", code, waited)
+	}
+}
+
+// TestWhoDoesNotListenIsHungUpOn: as many as may be connected ask on and on, and read no answer. They are hung up on, and whoever comes
+// after them is served.
+func TestWhoDoesNotListenIsHungUpOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Skipped in short mode: it waits for longer than the socket's longest write may take")
+	}
+	t.Parallel()
+	var late, code int
+	ended := make(chan error, maxConnections)
+	f := newTalker(t, patient, func(f *talker) int {
+		for range maxConnections {
+			deaf, err := net.Dial("unix", f.agent.Config.SocketPath)
+			must(f.t, err)
+			defer deaf.Close() //nolint:errcheck // hung up on
+			must(f.t, deaf.SetDeadline(time.Now().Add(3*writeTimeout)))
+			go func() {
+				_, err := deaf.Write(bytes.Repeat([]byte("GET /v1/task HTTP/1.1\r\nHost: agent\r\n\r\n"), 1<<14))
+				ended <- err
+			}()
+		}
+		f.client.Timeout = time.Second
+		late, _ = f.say(http.MethodGet, "/v1/task", "")
+		f.client.Timeout = 3 * writeTimeout
+		code, _ = f.say(http.MethodGet, "/v1/task", "")
+		for range maxConnections {
+			if err := <-ended; err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				f.t.Errorf("who does not listen: %v", err)
+			}
+		}
+		return 0
+	})
+	f.run()
+	if late != 0 || code != http.StatusOK {
+		t.Errorf("one more than may be connected got %d, and %d after the others", late, code)
 	}
 }
 
