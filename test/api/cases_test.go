@@ -20,6 +20,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/test/cluster"
+	"github.com/leasehold-io/leasehold/test/kstatus"
 )
 
 // Situations that bit users of comparable systems and are nowhere else; docs/cases.md lists them all.
@@ -177,39 +178,38 @@ func asJSON(t *testing.T, v any) string {
 // TestKstatusReadsWhatTheAPIServerServes: in each phase that stands still, and before the first.
 func TestKstatusReadsWhatTheAPIServerServes(t *testing.T) {
 	s := sideBySide(t, nil)
-	kstatus := func(o client.Object, kind string, want status.Status) {
+	is := func(o client.Object, kind string, want status.Status) {
 		t.Helper()
 		served := &unstructured.Unstructured{}
 		served.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
 		s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(o), served))
-		got, err := status.Compute(served)
-		s.ok(err)
+		got := kstatus.Of(t, kind, served)
 		if got.Status != want {
 			t.Errorf("%s %s is %s: %s; want %s", kind, o.GetName(), got.Status, got.Message, want)
 		}
 	}
 	unseen := s.start("unseen", func(task *v1alpha1.LeasedTask) { task.Labels = map[string]string{handDriven: "true"} })
-	kstatus(unseen, "LeasedTask", status.InProgressStatus)
+	is(unseen, "LeasedTask", status.InProgressStatus)
 	s.ok(s.edit(unseen, suspended(true)))
-	kstatus(unseen, "LeasedTask", status.InProgressStatus)
+	is(unseen, "LeasedTask", status.InProgressStatus)
 
 	task := s.start("done")
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	kstatus(task, "LeasedTask", status.InProgressStatus)
+	is(task, "LeasedTask", status.InProgressStatus)
 	a := s.agentOf(task)
 	s.ok(a.claimTerm())
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
-	kstatus(task, "LeasedTask", status.InProgressStatus)
+	is(task, "LeasedTask", status.InProgressStatus)
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded}))
 	s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))
-	kstatus(task, "LeasedTask", status.CurrentStatus)
+	is(task, "LeasedTask", status.CurrentStatus)
 
 	called := s.start("called-off", func(task *v1alpha1.LeasedTask) { cancelled(&task.Spec) })
 	s.until(called, "cancelled", in(v1alpha1.PhaseCancelled, 0))
-	kstatus(called, "LeasedTask", status.CurrentStatus)
+	is(called, "LeasedTask", status.CurrentStatus)
 
 	failed, dead := s.die("given-up")
-	kstatus(failed, "LeasedTask", status.FailedStatus)
+	is(failed, "LeasedTask", status.FailedStatus)
 	s.ok(s.Poll(t.Context(), patience, func() error {
 		s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(dead), dead))
 		if !isReady(dead, v1alpha1.ReasonNotReplayed) {
@@ -217,13 +217,13 @@ func TestKstatusReadsWhatTheAPIServerServes(t *testing.T) {
 		}
 		return nil
 	}))
-	kstatus(dead, "DeadLetter", status.CurrentStatus)
+	is(dead, "DeadLetter", status.CurrentStatus)
 	s.ok(s.ask(admin, dead, `{"request": 1, "templatePatch": "[1]"}`))
 	s.untilAnswered(dead, 1)
-	kstatus(dead, "DeadLetter", status.FailedStatus)
+	is(dead, "DeadLetter", status.FailedStatus)
 
 	held := s.start("held", func(task *v1alpha1.LeasedTask) { task.Finalizers = []string{"example.com/held"} })
 	s.ok(admin.Delete(t.Context(), held))
-	kstatus(held, "LeasedTask", status.TerminatingStatus)
+	is(held, "LeasedTask", status.TerminatingStatus)
 	s.ok(admin.Patch(t.Context(), held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }

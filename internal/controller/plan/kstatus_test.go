@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
@@ -11,11 +10,11 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/test/kstatus"
 )
 
 // TestKstatusReadsEveryStateAsTheDesignSays takes every status that the tables' plans write, in every phase and with every reason
@@ -39,15 +38,15 @@ func TestKstatusReadsEveryStateAsTheDesignSays(t *testing.T) {
 			if c := meta.FindStatusCondition(written.Conditions, v1alpha1.ConditionWaiting); c.Status == "True" {
 				seen[c.Reason] = true
 			}
-			if got, want := kstatus(t, task), kstatusOf(written); got != want {
+			if got, want := kstatus.Of(t, "LeasedTask", task).Status, kstatusOf(written); got != want {
 				t.Errorf("%s/%s: kstatus says %s of phase %s, want %s: %+v", name, row, got, written.Phase, want, written.Conditions)
 			}
 			task.Generation++
-			if got := kstatus(t, task); got != status.InProgressStatus {
+			if got := kstatus.Of(t, "LeasedTask", task).Status; got != status.InProgressStatus {
 				t.Errorf("%s/%s: kstatus says %s of a change that was not seen yet", name, row, got)
 			}
 			task.Generation, task.DeletionTimestamp = *written.ObservedGeneration, at(0)
-			if got := kstatus(t, task); got != status.TerminatingStatus {
+			if got := kstatus.Of(t, "LeasedTask", task).Status; got != status.TerminatingStatus {
 				t.Errorf("%s/%s: kstatus says %s of a task that is being deleted", name, row, got)
 			}
 		}
@@ -76,25 +75,6 @@ func kstatusOf(written *v1alpha1.LeasedTaskStatus) status.Status {
 	case v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, v1alpha1.PhaseExpired, v1alpha1.PhaseProbing:
 	}
 	return status.InProgressStatus
-}
-
-// kstatus is what the library makes of an object in the JSON of the API.
-func kstatus(t *testing.T, task *v1alpha1.LeasedTask) status.Status {
-	t.Helper()
-	task.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LeasedTask"))
-	raw, err := json.Marshal(task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(raw); err != nil {
-		t.Fatal(err)
-	}
-	result, err := status.Compute(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.Status
 }
 
 // waitingReasons are the values of the constants WaitingX of the API.

@@ -1,14 +1,13 @@
 package replay
 
 import (
-	"encoding/json"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/test/kstatus"
 )
 
 // TestKstatusReadsADeadLetterAsItStands: at rest it is Current, so that a tool that applies none waits for none; a refused
@@ -37,19 +36,7 @@ func TestKstatusReadsADeadLetterAsItStands(t *testing.T) {
 			if test.after != nil {
 				test.after(dead)
 			}
-			dead.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeadLetter"))
-			raw, err := json.Marshal(dead)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := &unstructured.Unstructured{}
-			if err := o.UnmarshalJSON(raw); err != nil {
-				t.Fatal(err)
-			}
-			result, err := status.Compute(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := kstatus.Of(t, "DeadLetter", dead)
 			if result.Status != test.want {
 				t.Errorf("kstatus says %s, want %s: %s", result.Status, test.want, result.Message)
 			}
