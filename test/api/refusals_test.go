@@ -1,8 +1,10 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +157,50 @@ func TestATaskThatCouldNotBeRecordedIsRefused(t *testing.T) {
 		_ = admin.Delete(t.Context(), task.DeepCopy())
 		return fmt.Errorf("want a refusal, got: %w", err)
 	}))
+}
+
+// TestTheLargestTaskCanStillBeStopped: what may change at any time does not count when it is changed, nor does anything else of a task.
+func TestTheLargestTaskCanStillBeStopped(t *testing.T) {
+	s := sideBySide(t, nil)
+	of := func(size int) *v1alpha1.LeasedTask {
+		task := cluster.Task(s.namespace, "large", "true")
+		task.Labels = map[string]string{handDriven: "true"}
+		worker := &task.Spec.Template.Spec.Containers[0]
+		for i := range 500 {
+			worker.Env = append(worker.Env, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: strings.Repeat("x", 1000)})
+		}
+		worker.Env[0].Value = strings.Repeat("x", size)
+		return task
+	}
+	isTooLarge := func(size int) bool { return admin.Create(t.Context(), of(size), client.DryRunAll) != nil }
+	s.ok(s.Poll(t.Context(), patience, func() error { // a new policy acts some seconds late
+		if !isTooLarge(1 << 17) {
+			return errors.New("nothing is too large")
+		}
+		return nil
+	}))
+	largest := sort.Search(1<<17, isTooLarge) - 1
+	task := of(largest)
+	s.ok(admin.Create(t.Context(), task))
+	for what, change := range map[string]func(*v1alpha1.LeasedTask){
+		"larger":             func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.Containers[0].Env[0].Value += "x" },
+		"with a payload":     func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("x") },
+		"with another lease": func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 1000 },
+	} {
+		next := task.DeepCopy()
+		change(next)
+		if err := admin.Patch(t.Context(), next, mergeFrom(task)); !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	s.ok(s.edit(task, suspended(true)))
+	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) {
+		spec.TTLSecondsAfterFinished, spec.TTL.CompletedSeconds = new(int32(1)), new(int32(1))
+	}))
+	s.ok(s.edit(task, cancelled))
+	next := task.DeepCopy()
+	next.Labels["team"] = "a"
+	s.ok(admin.Patch(t.Context(), next, mergeFrom(task)))
 }
 
 func TestCase28ZeroIsRefusedWhereItMeansNothing(t *testing.T) {
