@@ -230,6 +230,7 @@ func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	r = r.WithContext(p.Context()) // what was sent has its effect, and is counted, also if the agent no longer waits for the answer
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	kind := agenttest.KindOf(body)
 	if p.fate.Before && len(p.writes) == p.fate.Write-1 {
