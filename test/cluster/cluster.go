@@ -57,11 +57,12 @@ func Start(ctx context.Context, kind Kind, out io.Writer) (*Cluster, error) {
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
-	return c, c.deploy(ctx)
+	return c, c.Deploy(ctx)
 }
 
-// deploy installs the chart. An annotation that changes with the image replaces the operator's Pods: its tag does not change.
-func (c *Cluster) deploy(ctx context.Context) error {
+// Deploy installs Leasehold as built in this checkout, or brings what is installed back to that. An annotation that changes with the
+// image replaces the operator's Pods: its tag does not change.
+func (c *Cluster) Deploy(ctx context.Context) error {
 	built := strconv.FormatInt(time.Now().Unix(), 10)
 	if c.Kind == Local {
 		image, err := os.ReadFile(filepath.Join(c.root, "bin", "manager.tar"))
@@ -142,15 +143,30 @@ func (c *Cluster) Localcluster(ctx context.Context, args ...string) (string, err
 
 // Kubectl runs kubectl against the cluster and returns what it printed.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	name := "kubectl"
-	if c.Kind == Local {
-		dir, err := c.Localcluster(ctx, "binaries", "kubectl")
-		if err != nil {
-			return "", err
-		}
-		name = filepath.Join(strings.TrimSpace(dir), name)
+	dir, err := c.tools(ctx)
+	if err != nil {
+		return "", err
 	}
-	return c.output(ctx, name, args...)
+	return c.output(ctx, filepath.Join(dir, "kubectl"), args...)
+}
+
+// Shell runs a line as people type it, with kubectl and helm of the cluster's version, and returns what it printed.
+func (c *Cluster) Shell(ctx context.Context, line string) (string, error) {
+	dir, err := c.tools(ctx)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimPrefix(dir+":"+os.Getenv("PATH"), ":")
+	return c.output(ctx, "env", "PATH="+path, "bash", "-euo", "pipefail", "-c", line)
+}
+
+// tools is the directory of kubectl and helm; empty: they are on the path.
+func (c *Cluster) tools(ctx context.Context) (string, error) {
+	if c.Kind != Local {
+		return "", nil
+	}
+	dir, err := c.Localcluster(ctx, "binaries", "kubectl", "helm")
+	return strings.TrimSpace(dir), err
 }
 
 func (c *Cluster) run(ctx context.Context, name string, args ...string) error {

@@ -18,9 +18,10 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
-const system = "leasehold-system"
+const system = cluster.System
 
 // ofOperator are the labels of the operator's Pods.
 var ofOperator = client.MatchingLabels{"app.kubernetes.io/name": "leasehold"}
