@@ -40,6 +40,11 @@ const (
 	WaitingKeyBusy           = "KeyBusy"           // another task has the idempotencyKey or concurrencyKey; the message names it
 	WaitingKeyBlocked        = "KeyBlocked"        // a dead letter with onDeadLetter: BlockKey has the key; the message names it
 	WaitingKeyRefused        = "KeyRefused"        // the API server does not take the key's Lease; the message quotes it
+	WaitingQueueMissing      = "QueueMissing"      // there is no TaskQueue of the name spec.queueName
+	WaitingQueuePaused       = "QueuePaused"       // the queue is paused
+	WaitingQueueConcurrency  = "QueueConcurrency"  // the queue's concurrency is used up
+	WaitingTenantConcurrency = "TenantConcurrency" // the tenant's concurrency in the queue is used up
+	WaitingRateLimited       = "RateLimited"       // the queue lets attempts start at a bounded rate
 	WaitingAgentUnreachable  = "AgentUnreachable"  // the worker container runs, and its agent has not reached the API server
 )
 

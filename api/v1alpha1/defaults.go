@@ -118,6 +118,17 @@ func (b *BackoffSpec) Max() time.Duration { return seconds(b.MaxSeconds, Default
 // Multiplier is the factor between two bounds.
 func (b *BackoffSpec) Multiplier() int32 { return cmp.Or(b.Factor, DefaultBackoffFactor) }
 
+// TenantName is on whose behalf the task runs.
+func (t *LeasedTask) TenantName() string { return cmp.Or(t.Spec.Tenant, t.Namespace) }
+
+// PriorityValue orders the tasks of a queue.
+func (s *LeasedTaskSpec) PriorityValue() int32 {
+	if s.Priority == nil {
+		return 0
+	}
+	return *s.Priority
+}
+
 // IsFinished reports whether the phase is final.
 func (p Phase) IsFinished() bool {
 	return p == PhaseCompleted || p == PhaseCancelled || p == PhaseDeadLettered

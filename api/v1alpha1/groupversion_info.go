@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "leasehold.io", Version: "v1alpha1
 
 // AddToScheme adds the types in this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &LeasedTask{}, &LeasedTaskList{}, &DeadLetter{}, &DeadLetterList{})
+	scheme.AddKnownTypes(GroupVersion, &LeasedTask{}, &LeasedTaskList{}, &DeadLetter{}, &DeadLetterList{}, &TaskQueue{}, &TaskQueueList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

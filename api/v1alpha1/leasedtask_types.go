@@ -33,6 +33,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.onLostAttempt) == has(oldSelf.spec.onLostAttempt) && (!has(self.spec.onLostAttempt) || self.spec.onLostAttempt == oldSelf.spec.onLostAttempt))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.onLostAttempt"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.reconcile) == has(oldSelf.spec.reconcile) && (!has(self.spec.reconcile) || self.spec.reconcile == oldSelf.spec.reconcile))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.reconcile"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.idempotencyRetentionSeconds) == has(oldSelf.spec.idempotencyRetentionSeconds) && (!has(self.spec.idempotencyRetentionSeconds) || self.spec.idempotencyRetentionSeconds == oldSelf.spec.idempotencyRetentionSeconds))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.idempotencyRetentionSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.queueName) == has(oldSelf.spec.queueName) && (!has(self.spec.queueName) || self.spec.queueName == oldSelf.spec.queueName))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.queueName"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.tenant) == has(oldSelf.spec.tenant) && (!has(self.spec.tenant) || self.spec.tenant == oldSelf.spec.tenant))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.tenant"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.spec.timeouts) && has(self.spec.timeouts.totalSeconds) ? self.spec.timeouts.totalSeconds : 0) == (has(oldSelf.spec.timeouts) && has(oldSelf.spec.timeouts.totalSeconds) ? oldSelf.spec.timeouts.totalSeconds : 0)",message="immutable once the task is accepted: its clock runs from then on",reason=FieldValueForbidden,fieldPath=".spec.timeouts.totalSeconds"
 type LeasedTask struct {
 	metav1.TypeMeta `json:",inline"`
@@ -57,7 +59,7 @@ type LeasedTaskList struct {
 	Items           []LeasedTask `json:"items"`
 }
 
-// LeasedTaskSpec is the work to do. Everything but suspend, cancel, ttlSecondsAfterFinished and ttl is immutable after the
+// LeasedTaskSpec is the work to do. Everything but suspend, cancel, priority, ttlSecondsAfterFinished and ttl is immutable after the
 // first grant, and once it is on record that there will be none: what the dead letter keeps is what was given up.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
@@ -96,6 +98,27 @@ type LeasedTaskSpec struct {
 	// no Pod. Default: now. Immutable after the first grant.
 	// +optional
 	StartAfter *metav1.Time `json:"startAfter,omitempty"`
+
+	// queueName is a TaskQueue of the task's namespace: the task starts when its turn has come there. Its attempts after the first, and
+	// probes, wait for their turn, too. Default: none, and it starts at once. Immutable after the first grant.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	QueueName string `json:"queueName,omitempty"`
+
+	// tenant is on whose behalf the task runs, for what the queue gives each tenant. It is not checked against anything: who may
+	// make tasks may name any. Default: the namespace. Immutable after the first grant.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Tenant string `json:"tenant,omitempty"`
+
+	// priority orders the tasks of a queue: those of a higher one start first. It stops nothing that runs, and has nothing to do with the
+	// PriorityClass of the Pod. From -1000 to 1000. Default 0. May be changed at any time.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1000
+	// +kubebuilder:validation:Maximum=1000
+	Priority *int32 `json:"priority,omitempty"`
 
 	// idempotencyKey names the work, so that it is done once, however often a task is made for it. Of the tasks in a namespace
 	// with the same key one runs; the others wait, and once it has succeeded they are Completed with its result, without a
