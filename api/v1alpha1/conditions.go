@@ -32,6 +32,7 @@ const (
 	WaitingPodRefused        = "PodRefused"        // the API server does not take the Pod; the message quotes it
 	WaitingQuotaExceeded     = "QuotaExceeded"     // a ResourceQuota has no room for the Pod
 	WaitingUnschedulable     = "Unschedulable"     // the scheduler finds no node
+	WaitingSchedulingGated   = "SchedulingGated"   // a scheduling gate is on the Pod: another system, Kueue say, has not admitted it yet
 	WaitingImagePull         = "ImagePull"         // an image is not there yet
 	WaitingContainerConfig   = "ContainerConfig"   // a ConfigMap, Secret or key that a container's environment needs is missing
 	WaitingVolumeMount       = "VolumeMount"       // a volume cannot be mounted: the ConfigMap or Secret of spec.payloadFrom, say; the message quotes the kubelet

@@ -40,6 +40,10 @@ var startingTable = map[string]decision{
 		given: []func(*Snapshot){granted, podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)},
 		want:  waitsToStart(RuleStarting, "Unschedulable", left),
 	},
+	"Kueue, say, has not admitted the Pod": {
+		given: []func(*Snapshot){granted, podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated)},
+		want:  waitsToStart(RuleStarting, "SchedulingGated", left),
+	},
 	"the image is pulled again and again": {
 		given: []func(*Snapshot){granted, containerWaits("ImagePullBackOff", `Back-off pulling image "example.com/app:1": ErrImagePull: no such host`)},
 		want:  waitsToStart(RuleStarting, "ImagePull", left),

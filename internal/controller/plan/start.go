@@ -151,8 +151,14 @@ func (s *Snapshot) startingCause(pod *corev1.Pod) waiting {
 		return waiting{v1alpha1.WaitingPodStarting, fmt.Sprintf("%s: Pod %s does not exist", termOf(&s.Task.Status), s.Task.Status.Holder.PodName)}
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		switch c.Reason {
+		case corev1.PodReasonUnschedulable:
 			return waiting{v1alpha1.WaitingUnschedulable, c.Message}
+		case corev1.PodReasonSchedulingGated:
+			return waiting{v1alpha1.WaitingSchedulingGated, c.Message}
 		}
 	}
 	for _, c := range containerStatuses(pod) {
