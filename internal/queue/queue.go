@@ -86,7 +86,8 @@ func (q *Queue) Leave(id string) {
 }
 
 // Dispatch admits what may start now, in the order in which it may. Each counts as a holder until Hold or Leave says what became of
-// it. If again is not zero, there is more to do after that time, though nothing else changes.
+// it. If again is not zero, there is more to do after that time, though nothing else changes. Limit and Dispatch take a now that was
+// read under the owner's lock: one that is older than that of an earlier call by more than a second is a step of the clock to them.
 func (q *Queue) Dispatch(now time.Time) (admitted []string, again time.Duration) {
 	for !q.limits.Paused && !q.isFull() {
 		f := q.next()

@@ -127,13 +127,17 @@ type steady struct {
 }
 
 func (s *steady) at(now time.Time) time.Time {
-	t := now.Add(s.offset)
-	if behind := s.last.Sub(t); behind > jitter && !s.last.IsZero() {
+	if behind := s.last.Sub(now.Add(s.offset)); behind > jitter {
 		s.offset += behind
-		t = s.last
 	}
-	if t.After(s.last) {
-		s.last = t
+	s.last = s.peek(now)
+	return s.last
+}
+
+// peek is the same for a time that may be late by any length: it is not taken for a step of the clock.
+func (s *steady) peek(now time.Time) time.Time {
+	if t := now.Add(s.offset); t.After(s.last) {
+		return t
 	}
 	return s.last
 }

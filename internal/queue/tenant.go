@@ -63,5 +63,9 @@ func insert(line []*member, m *member, order func(a, b *member) int) []*member {
 // without takes a member out of a sorted line.
 func without(line []*member, m *member, order func(a, b *member) int) []*member {
 	i, _ := slices.BinarySearchFunc(line, m, order)
+	if i == 0 { // the usual case, the first, moves nothing
+		line[0] = nil
+		return line[1:]
+	}
 	return slices.Delete(line, i, i+1)
 }

@@ -39,7 +39,7 @@ func (q *Queue) obstacle(m *member, now time.Time) Waiting {
 		return held(TenantConcurrency, m.tenant.share.Concurrency, m.tenant.holders)
 	case q.isFull():
 		return held(QueueConcurrency, q.limits.Concurrency, q.holders)
-	case q.rate != nil && q.rate.wait(q.clock.at(now)) > 0:
+	case q.rate != nil && q.rate.wait(q.clock.peek(now)) > 0:
 		return Waiting{Reason: RateLimited, Limit: q.limits.Rate.Count, Period: cmp.Or(q.limits.Rate.Period, time.Second)}
 	}
 	return Waiting{Reason: Queued}

@@ -1,0 +1,60 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestNothingIsLeft: of tasks that have left, nothing stays: no tenant, no level, no flow. And a tenant that only has a debt is forgotten
+// as soon as it is paid.
+func TestNothingIsLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1_000_000, 0)
+		q := New(Limits{Concurrency: 3, Default: Share{Concurrency: 2}}, now)
+		ids := rapid.SliceOfN(rapid.StringMatching("[a-p]"), 1, 80).Draw(t, "ids")
+		for i, id := range ids {
+			task := Task{ID: id, Name: id, Tenant: string(id[0]%5 + 'A'), Priority: int32(id[0] % 3), Created: now.Add(time.Duration(-i) * time.Second)}
+			switch rapid.IntRange(0, 3).Draw(t, "call") {
+			case 0, 1:
+				q.Join(task, now)
+			case 2:
+				q.Hold(id, id, task.Tenant)
+			default:
+				q.Leave(id)
+			}
+			q.Dispatch(now)
+			for _, l := range q.levels {
+				if len(l.waiting) == 0 {
+					t.Fatalf("level %d is empty", l.priority)
+				}
+				if l.idle.Len() > 0 && l.idle.flows[0].tag <= l.now {
+					t.Fatalf("level %d keeps a debt that is paid", l.priority)
+				}
+				weight := 0
+				for _, w := range l.flows() {
+					weight += w.weight
+				}
+				if weight != l.weight {
+					t.Fatalf("level %d has weight %d, its flows %d", l.priority, l.weight, weight)
+				}
+			}
+		}
+		for _, id := range ids {
+			q.Leave(id)
+		}
+		if len(q.members)+len(q.tenants)+len(q.levels)+len(q.holders)+q.pending > 0 {
+			t.Fatalf("left: %d members, %d tenants, %d levels, %d holders, %d pending", len(q.members), len(q.tenants), len(q.levels), len(q.holders), q.pending)
+		}
+	})
+}
+
+// flows are those in which someone waits.
+func (l *level) flows() map[*tenant]*flow {
+	flows := map[*tenant]*flow{}
+	for _, m := range l.waiting {
+		flows[m.tenant] = m.flow
+	}
+	return flows
+}

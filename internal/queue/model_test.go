@@ -1,0 +1,183 @@
+package queue_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold-io/leasehold/internal/queue"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// step is one call, or time that passes.
+type step struct {
+	call   string // Join, Hold, Leave, Finish (Leave of a holder), Limit, Pass
+	task   queue.Task
+	limits queue.Limits
+	pass   time.Duration
+}
+
+func genLimits(rate queue.Rate) *rapid.Generator[queue.Limits] {
+	return rapid.Custom(func(t *rapid.T) queue.Limits {
+		share := rapid.Custom(func(t *rapid.T) queue.Share {
+			return queue.Share{Concurrency: rapid.IntRange(0, 3).Draw(t, "tenant concurrency"), Weight: rapid.SampledFrom([]int{0, 1, 2, 4}).Draw(t, "weight")}
+		})
+		return queue.Limits{
+			Concurrency: rapid.IntRange(0, 6).Draw(t, "concurrency"),
+			Default:     share.Draw(t, "default"),
+			Overrides:   rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), share, 0, 3).Draw(t, "overrides"),
+			Ageing:      rapid.SampledFrom([]time.Duration{0, 0, time.Second, 7 * time.Second}).Draw(t, "ageing"),
+			Paused:      rapid.IntRange(0, 9).Draw(t, "paused") == 0,
+			Rate:        rate,
+		}
+	})
+}
+
+func genStep(rate queue.Rate) *rapid.Generator[step] {
+	calls := []string{"Join", "Join", "Join", "Join", "Hold", "Leave", "Finish", "Finish", "Limit", "Pass", "Pass"}
+	return rapid.Custom(func(t *rapid.T) step {
+		s := step{call: rapid.SampledFrom(calls).Draw(t, "call")}
+		switch s.call {
+		case "Limit":
+			s.limits = genLimits(rate).Draw(t, "limits")
+		case "Pass":
+			s.pass = time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond
+		default:
+			id := fmt.Sprintf("t%02d", rapid.IntRange(0, 19).Draw(t, "id"))
+			s.task = queue.Task{
+				ID: "uid-" + id, Name: id, Tenant: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "tenant"),
+				Priority: rapid.Int32Range(-1, 2).Draw(t, "priority"), Created: epoch.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "s")) * time.Second),
+			}
+		}
+		return s
+	})
+}
+
+// TestModel does the same to the queue and to the naive one, and compares all they say, after every call; and it looks at the limits
+// itself. The calls are any, in any order: Hold of a task never seen, Leave of one that never joined, Join of one that holds.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := queue.Rate{}
+		if rapid.Bool().Draw(t, "rated") {
+			rate = queue.Rate{Algorithm: queue.SlidingWindow, Count: rapid.IntRange(1, 4).Draw(t, "count"), Period: 2 * time.Second}
+		}
+		limits, now := genLimits(rate).Draw(t, "limits"), epoch
+		q, n := queue.New(limits, now), newNaive(limits, now)
+		for _, s := range rapid.SliceOfN(genStep(rate), 1, 150).Draw(t, "steps") {
+			switch s.call {
+			case "Join":
+				q.Join(s.task, now)
+				n.join(s.task, now)
+			case "Hold":
+				q.Hold(s.task.ID, s.task.Name, s.task.Tenant)
+				n.hold(s.task)
+			case "Leave":
+				q.Leave(s.task.ID)
+				n.leave(s.task.ID)
+			case "Finish":
+				if held := slices.Sorted(maps.Keys(n.holders)); len(held) > 0 {
+					q.Leave(held[0])
+					n.leave(held[0])
+				}
+			case "Limit":
+				q.Limit(s.limits, now)
+				n.limits = s.limits
+			case "Pass":
+				now = now.Add(s.pass)
+			}
+			compare(t, q, n, now) // what a task waits for before Dispatch
+			dispatch(t, q, n, now)
+			compare(t, q, n, now)
+		}
+	})
+}
+
+// dispatch compares, and finds any limit exceeded, and any task that waits for nothing.
+func dispatch(t *rapid.T, q *queue.Queue, n *naive, now time.Time) {
+	before := len(n.holders)
+	got, gotAgain := q.Dispatch(now)
+	want, wantAgain := n.dispatch(now)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("Dispatch (-naive +queue):\n%s", diff)
+	}
+	if gotAgain != wantAgain {
+		t.Fatalf("Dispatch: again after %v, naive %v", gotAgain, wantAgain)
+	}
+	if limit := n.limits.Concurrency; limit > 0 && len(got) > 0 && before+len(got) > limit {
+		t.Fatalf("%d hold capacity, the limit is %d", before+len(got), limit)
+	}
+	if len(got) > 0 && n.limits.Paused {
+		t.Fatal("a paused queue admits")
+	}
+	for _, id := range got {
+		if s := n.share(n.holders[id].Tenant); s.Concurrency > 0 && n.held(n.holders[id].Tenant) > s.Concurrency {
+			t.Fatalf("tenant %s holds %d, its limit is %d", n.holders[id].Tenant, n.held(n.holders[id].Tenant), s.Concurrency)
+		}
+	}
+	inWindow := 0
+	for _, s := range n.starts {
+		if s.After(now.Add(-n.limits.Rate.Period)) {
+			inWindow++
+		}
+	}
+	if n.limits.Rate.Count > 0 && inWindow > n.limits.Rate.Count {
+		t.Fatalf("%d starts in the window, the limit is %d", inWindow, n.limits.Rate.Count)
+	}
+	for id := range n.waiting {
+		if turn := q.Turn(id, now); turn.Waiting == nil || turn.Waiting.Reason == queue.Queued {
+			t.Fatalf("%s waits for nothing after Dispatch: %+v", id, turn)
+		}
+	}
+}
+
+func compare(t *rapid.T, q *queue.Queue, n *naive, now time.Time) {
+	counts := queue.Counts{Pending: len(n.waiting), Running: len(n.holders)}
+	tenants := map[string]*queue.TenantCount{}
+	tenant := func(name string) *queue.TenantCount {
+		if tenants[name] == nil {
+			tenants[name] = &queue.TenantCount{Name: name}
+		}
+		return tenants[name]
+	}
+	for id, w := range n.waiting {
+		turn := q.Turn(id, now)
+		if turn.Waiting == nil || turn.Admitted || turn.Waiting.Reason != n.reason(w, now) {
+			t.Fatalf("%s: %+v, want to wait for %s", id, turn.Waiting, n.reason(w, now))
+		}
+		if turn.Waiting.Position < 1 || turn.Waiting.Position > len(n.waiting) {
+			t.Fatalf("%s: position %d of %d", id, turn.Waiting.Position, len(n.waiting))
+		}
+		if counts.Oldest.IsZero() || w.Created.Before(counts.Oldest) {
+			counts.Oldest, counts.OldestAge = w.Created, now.Sub(w.Created)
+		}
+		tenant(w.Tenant).Pending++
+	}
+	for id, h := range n.holders {
+		if turn := q.Turn(id, now); !turn.Admitted || turn.Waiting != nil {
+			t.Fatalf("%s: %+v, want admitted", id, turn)
+		}
+		tenant(h.Tenant).Running++
+	}
+	for _, c := range tenants {
+		counts.Tenants = append(counts.Tenants, *c)
+	}
+	slices.SortFunc(counts.Tenants, func(a, b queue.TenantCount) int {
+		if n := b.Pending + b.Running - a.Pending - a.Running; n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	if diff := cmp.Diff(counts, q.Counts(now)); diff != "" {
+		t.Fatalf("Counts (-naive +queue):\n%s", diff)
+	}
+	if turn := q.Turn("unknown", now); turn != (queue.Turn{}) {
+		t.Fatalf("unknown: %+v", turn)
+	}
+}
