@@ -12,12 +12,11 @@ const unit = 1 << 30
 // level is one priority in which someone waits.
 type level struct {
 	priority int32
-	now      int64     // virtual time: the tag of the last start
-	weight   int       // of the flows in which someone waits
-	waiting  []*member // of all flows, by age
-	ready    ranking   // flows whose head may start, by tag
-	oldest   ranking   // the same, by the age of the head
-	idle     ranking   // flows in which nobody waits, by tag: debts
+	now      int64   // virtual time: the tag of the last start
+	pending  int     // tasks of all flows
+	ready    ranking // flows whose head may start, by tag
+	oldest   ranking // the same, by the age of the head
+	idle     ranking // flows in which nobody waits, by tag: debts
 }
 
 // flow is what one tenant has in one level.
@@ -26,7 +25,6 @@ type flow struct {
 	level   *level
 	waiting []*member // by age
 	tag     int64     // virtual time of its next start
-	weight  int       // as it is part of that of the level
 	at      [3]int    // its places in the level's rankings, from 1; 0: none
 }
 
@@ -59,8 +57,10 @@ func (l *level) oldestReady() time.Time { return l.oldest.flows[0].waiting[0].Cr
 // charge is for the start of its head.
 func (f *flow) charge() {
 	f.level.now = f.tag
-	f.tag += max(1, unit/int64(f.tenant.share.Weight))
+	f.tag += f.perStart()
 }
+
+func (f *flow) perStart() int64 { return max(1, unit/int64(f.tenant.share.Weight)) }
 
 // wait puts a member into the flow of its tenant and priority.
 func (q *Queue) wait(m *member) {
@@ -71,7 +71,7 @@ func (q *Queue) wait(m *member) {
 	}
 	m.flow = f
 	f.waiting = insert(f.waiting, m, byAge)
-	f.level.waiting = insert(f.level.waiting, m, byAge)
+	f.level.pending++
 	q.pending++
 	f.place()
 }
@@ -81,13 +81,13 @@ func (q *Queue) unwait(m *member) {
 	f, l := m.flow, m.flow.level
 	m.flow = nil
 	f.waiting = without(f.waiting, m, byAge)
-	l.waiting = without(l.waiting, m, byAge)
+	l.pending--
 	q.pending--
 	f.place()
-	if len(l.waiting) == 0 {
+	if l.pending == 0 {
 		q.levels = slices.DeleteFunc(q.levels, func(other *level) bool { return other == l })
 	}
-	for l.idle.Len() > 0 && (len(l.waiting) == 0 || l.idle.flows[0].tag <= l.now) {
+	for l.idle.Len() > 0 && (l.pending == 0 || l.idle.flows[0].tag <= l.now) {
 		paid := heap.Pop(&l.idle).(*flow)
 		delete(paid.tenant.flows, l.priority)
 		q.forget(paid.tenant)

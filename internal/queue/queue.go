@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Queue is the state of one TaskQueue.
 type Queue struct {
@@ -34,8 +38,9 @@ func New(limits Limits, now time.Time) *Queue {
 func (q *Queue) Limit(limits Limits, now time.Time) {
 	q.limits = limits
 	q.rate = paced(q.rate, limits.Rate, q.clock.at(now))
-	for _, t := range q.tenants {
-		t.share = limits.share(t.name)
+	for _, name := range slices.Sorted(maps.Keys(q.tenants)) { // in order: how a ranking lies is seen by a Turn
+		t := q.tenants[name]
+		t.share = limits.share(name)
 		t.place()
 	}
 }

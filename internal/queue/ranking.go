@@ -9,16 +9,9 @@ type ranking struct {
 	isBefore func(a, b *flow) bool
 }
 
-// place puts the flow where it belongs after whatever may have changed that: its line, its tag, its weight, its tenant's holders.
+// place puts the flow where it belongs after whatever may have changed that: its line, its tag, its tenant's holders.
 func (f *flow) place() {
 	l := f.level
-	weight := 0
-	if len(f.waiting) > 0 {
-		weight = f.tenant.share.Weight
-	}
-	l.weight += weight - f.weight
-	f.weight = weight
-
 	isReady := len(f.waiting) > 0 && !f.tenant.isFull()
 	if isReady && f.at[l.ready.slot] == 0 {
 		f.tag = max(f.tag, l.now) // it was idle, or passed over: no credit

@@ -253,3 +253,18 @@ func TestLateTurnIsNoStepBack(t *testing.T) {
 		}
 	}
 }
+
+// TestJitterEarnsNothing: calls that overtake one another, each with the time at which it set out, do not make time pass faster.
+func TestJitterEarnsNothing(t *testing.T) {
+	s, starts := newSource(queue.Rate{Algorithm: queue.LeakyBucket, Count: 1}, epoch), 0
+	for ms := range 10_000 {
+		now := epoch.Add(time.Duration(ms) * time.Millisecond)
+		for _, late := range []time.Duration{0, 900 * time.Millisecond, 300 * time.Millisecond} {
+			n, _ := s.dispatch(now.Add(-late))
+			starts += n
+		}
+	}
+	if starts != 9 {
+		t.Errorf("%d starts in ten seconds, want 9: the bucket was empty", starts)
+	}
+}

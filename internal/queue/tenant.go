@@ -42,7 +42,7 @@ func (t *tenant) isFull() bool {
 	return t.share.Concurrency > 0 && len(t.holders) >= t.share.Concurrency
 }
 
-// place is called after whatever may have made the tenant full, or no longer so, or changed its weight.
+// place is called after whatever may have made the tenant full, or no longer so.
 func (t *tenant) place() {
 	for _, f := range t.flows {
 		f.place()

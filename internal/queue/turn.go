@@ -53,21 +53,48 @@ func held(reason Reason, limit int, holders []*member) Waiting {
 	return w
 }
 
-// position is about how many starts there are until the task's own, as if all tenants could start all that waits, and nobody came.
-// Its cost is of the number of priorities, not of tasks or tenants.
+// sampled is at about how many lines, each of a tenant and priority, a position looks: of so many it is exact but for ageing and limits
+// of tenants.
+const sampled = 100
+
+// position is of which start from now on the task's own is, if nobody comes, and no tenant reaches its limit, or is below it again.
 func (q *Queue) position(m *member) int {
-	f, l := m.flow, m.flow.level
-	own, _ := slices.BinarySearchFunc(f.waiting, m, byAge)
-	perStart := unit / float64(f.tenant.share.Weight)
-	ahead := float64(max(f.tag, l.now)-l.now) + float64(own)*perStart // virtual time until its start, in which each weight starts as much
-	others := int(ahead / unit * float64(l.weight-f.weight))
-	position := 1 + own + min(others, len(l.waiting)-len(f.waiting))
-	for _, other := range q.levels {
-		if other != l {
-			position += q.ahead(other.waiting, other.priority, m)
+	own, _ := slices.BinarySearchFunc(m.flow.waiting, m, byAge)
+	tag := max(m.flow.tag, m.flow.level.now) + int64(own)*m.flow.perStart()
+	position, lines := 1+own, 0
+	for _, l := range q.levels {
+		lines += len(l.ready.flows)
+	}
+	step := max(1, (lines+sampled-1)/sampled)
+	for _, l := range q.levels {
+		ahead, looked := 0, 0
+		for i := 0; i < len(l.ready.flows); i += step {
+			switch f := l.ready.flows[i]; {
+			case l != m.flow.level:
+				ahead += q.ahead(f.waiting, l.priority, m)
+			case f != m.flow:
+				ahead += f.before(tag, m)
+			}
+			looked++
+		}
+		if looked > 0 {
+			position += ahead * len(l.ready.flows) / looked
 		}
 	}
-	return position
+	return min(position, q.pending)
+}
+
+// before is how many of the flow's tasks start before the one with the tag, of another tenant.
+func (f *flow) before(tag int64, m *member) int {
+	if tag < f.tag {
+		return 0
+	}
+	each := f.perStart()
+	n := int(min((tag-f.tag+each-1)/each, int64(len(f.waiting))))
+	if n < len(f.waiting) && f.tag+int64(n)*each == tag && byAge(f.waiting[n], m) < 0 {
+		n++
+	}
+	return n
 }
 
 // positionInTenant is the same among the tenant's own tasks.
@@ -93,6 +120,9 @@ func (q *Queue) ahead(line []*member, priority int32, m *member) int {
 		return 0
 	}
 	horizon := m.Created.Add(time.Duration(higher * ageing))
+	if higher < 0 {
+		horizon = horizon.Add(1) // of equals the low ones are first
+	}
 	n, _ := slices.BinarySearchFunc(line, horizon, func(o *member, t time.Time) int { return o.Created.Compare(t) })
 	return n
 }
@@ -100,19 +130,20 @@ func (q *Queue) ahead(line []*member, priority int32, m *member) int {
 // Counts is what the queue does now.
 func (q *Queue) Counts(now time.Time) Counts {
 	c := Counts{Pending: q.pending, Running: len(q.holders)}
-	for _, l := range q.levels {
-		if first := l.waiting[0].Created; c.Oldest.IsZero() || first.Before(c.Oldest) {
-			c.Oldest, c.OldestAge = first, max(0, now.Sub(first))
-		}
-	}
 	for _, t := range q.tenants {
 		n := TenantCount{Name: t.name, Running: len(t.holders)}
 		for _, f := range t.flows {
 			n.Pending += len(f.waiting)
+			if len(f.waiting) > 0 && (c.Oldest.IsZero() || f.waiting[0].Created.Before(c.Oldest)) {
+				c.Oldest = f.waiting[0].Created
+			}
 		}
 		if n.Pending+n.Running > 0 {
 			c.Tenants = append(c.Tenants, n)
 		}
+	}
+	if !c.Oldest.IsZero() {
+		c.OldestAge = max(0, now.Sub(c.Oldest))
 	}
 	slices.SortFunc(c.Tenants, func(a, b TenantCount) int {
 		return cmp.Or(cmp.Compare(b.Pending+b.Running, a.Pending+a.Running), cmp.Compare(a.Name, b.Name))
