@@ -73,6 +73,10 @@ func TestBreaker(t *testing.T) {
 			words: words(repeat(3, fails), repeat(3, word{at: 110, outcome: queue.Failed, want: queue.Closed})),
 			want:  queue.BreakerRecord{State: queue.Closed},
 		},
+		"failures that have passed count no more, neither as failures nor as a flood": {
+			words: words(repeat(3, fails), repeat(6, word{at: 115, outcome: queue.Succeeded, want: queue.Closed}), repeat(3, word{at: 115, outcome: queue.Failed, print: "x", want: queue.Closed})),
+			want:  queue.BreakerRecord{State: queue.Closed},
+		},
 		"the window has not quite passed": {
 			words: words(repeat(3, fails), []word{{at: 109, outcome: queue.Failed, print: "y", want: queue.Open}}),
 			want:  queue.BreakerRecord{State: queue.Open, Since: second(109), Cause: queue.CauseFailurePercent, Fingerprint: "y"},
@@ -130,6 +134,10 @@ func TestBreaker(t *testing.T) {
 		"a person opens it, for as long as it takes": {
 			words: words(repeat(1, word{at: 100, set: overridden(queue.OverrideOpen), want: queue.Open}), repeat(1, word{at: 9999, want: queue.Open})),
 			want:  queue.BreakerRecord{State: queue.Open, Since: second(100), Cause: queue.CauseOverride},
+		},
+		"a person holds it open that failures have opened: its time is no longer what counts": {
+			words: words(opened, repeat(1, word{at: 110, set: overridden(queue.OverrideOpen), want: queue.Open}), repeat(1, word{at: 9999, want: queue.Open})),
+			want:  queue.BreakerRecord{State: queue.Open, Since: second(110), Cause: queue.CauseOverride},
 		},
 		"then probes come first": {
 			words: words(repeat(1, word{at: 100, set: overridden(queue.OverrideOpen), want: queue.Open}), repeat(1, word{at: 101, set: overridden(queue.OverrideAuto), want: queue.HalfOpen})),

@@ -104,7 +104,7 @@ func TestBreakerProperties(t *testing.T) {
 		probes := map[string]bool{} // of this half-open, under way
 		var half time.Time
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 1, 5, 31}).Draw(t, "seconds")) * time.Second)
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 0, 5, 31}).Draw(t, "seconds")) * time.Second)
 			for range rapid.IntRange(0, 3).Draw(t, "join") {
 				n++
 				q.Join(queue.Task{ID: fmt.Sprint(n), Name: fmt.Sprint(n)}, now)
@@ -144,7 +144,7 @@ func TestBreakerProperties(t *testing.T) {
 					t.Fatalf("what was dispatched before has made %+v of %+v", after, before)
 				}
 			}
-			if rapid.IntRange(0, 20).Draw(t, "failover") == 0 {
+			if rapid.IntRange(0, 20).Draw(t, "failover") == 20 {
 				clear(probes)
 				record := b.Record(now)
 				b = queue.NewBreaker(settings, record, now)

@@ -1,7 +1,10 @@
 package queue_test
 
 import (
+	"maps"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,14 +16,16 @@ import (
 // TestOrderIsDeterministic: a new leader that learns of the same tasks in another order starts them in the same one.
 func TestOrderIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limits := genLimits(queue.Rate{}).Draw(t, "limits")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		limits := someLimits(r, queue.Rate{})
 		limits.Paused = false
-		var joins []queue.Task
-		for _, s := range rapid.SliceOfNDistinct(genStep(queue.Rate{}), 1, 20, func(s step) string { return s.task.ID }).Draw(t, "tasks") {
-			if s.task.ID != "" {
-				joins = append(joins, s.task)
-			}
+		byID := map[string]queue.Task{}
+		for range rapid.IntRange(1, 40).Draw(t, "tasks") {
+			task := someStep(r, queue.Rate{}).task
+			byID[task.ID] = task
 		}
+		joins := slices.Collect(maps.Values(byID))
+		slices.SortFunc(joins, func(a, b queue.Task) int { return strings.Compare(a.ID, b.ID) })
 		order := func(tasks []queue.Task) (all []string) {
 			now := epoch.Add(time.Minute)
 			q := queue.New(limits, now)

@@ -57,7 +57,8 @@ func held(reason Reason, limit int, holders []*member) Waiting {
 // of tenants.
 const sampled = 100
 
-// position is of which start from now on the task's own is, if nobody comes, and no tenant reaches its limit, or is below it again.
+// position is about which start from now on is the task's own: 1 for the next. It takes it that nobody comes, and that no tenant
+// reaches its limit or gets below it.
 func (q *Queue) position(m *member) int {
 	own, _ := slices.BinarySearchFunc(m.flow.waiting, m, byAge)
 	tag := max(m.flow.tag, m.flow.level.now) + int64(own)*m.flow.perStart()

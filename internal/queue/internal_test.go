@@ -42,3 +42,19 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// TestResultsAreBounded: a window keeps the newest results, and counts those that it keeps.
+func TestResultsAreBounded(t *testing.T) {
+	var w results
+	at := time.Unix(1_000_000, 0)
+	for i := range maxResults + 500 {
+		w.add(result{at: at, isFailure: i < 700, fingerprint: "x"}, time.Hour)
+	}
+	if len(w.all) != maxResults || w.failures != 200 || w.same["x"] != 200 {
+		t.Errorf("%d results, %d failures, %d of them the same", len(w.all), w.failures, w.same["x"])
+	}
+	w.add(result{at: at.Add(time.Hour)}, time.Hour)
+	if len(w.all) != 1 || w.failures != 0 || len(w.same) != 0 {
+		t.Errorf("after an hour: %d results, %d failures, %d fingerprints", len(w.all), w.failures, len(w.same))
+	}
+}
