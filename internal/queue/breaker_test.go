@@ -11,6 +11,9 @@ import (
 
 var trips = queue.BreakerSettings{FailurePercent: 50, MinSamples: 4, Window: 10 * time.Second, SameFailures: 5, OpenFor: 30 * time.Second, Probes: 2}
 
+// short is open for less time than results count.
+var short = queue.BreakerSettings{FailurePercent: 50, MinSamples: 4, Window: 10 * time.Second, OpenFor: time.Second}
+
 // word is one thing that happens to a breaker, so many seconds after epoch, and the state after it.
 type word struct {
 	at      int
@@ -122,6 +125,11 @@ func TestBreaker(t *testing.T) {
 			words: words(opened, repeat(1, word{at: 140, started: 130, outcome: queue.Succeeded, want: queue.HalfOpen}), repeat(1, word{at: 141, started: 131, outcome: queue.Succeeded, want: queue.Closed}),
 				repeat(9, word{at: 142, started: 99, outcome: queue.Failed, want: queue.Closed}), repeat(3, word{at: 143, started: 141, outcome: queue.Failed, want: queue.Closed})),
 			want: queue.BreakerRecord{State: queue.Closed, Since: second(141)},
+		},
+		"also if the window still has what opened it": {
+			words: words([]word{{at: 99, set: &short, want: queue.Closed}}, opened,
+				[]word{{at: 101, started: 101, outcome: queue.Succeeded, want: queue.Closed}}, repeat(3, word{at: 102, started: 101, outcome: queue.Failed, want: queue.Closed})),
+			want: queue.BreakerRecord{State: queue.Closed, Since: second(101)},
 		},
 		"a probe fails": {
 			words: words(opened, []word{{at: 140, started: 130, outcome: queue.Succeeded, want: queue.HalfOpen}, {at: 141, started: 131, outcome: queue.Failed, print: "p", want: queue.Open}, {at: 170, want: queue.Open}}),

@@ -222,6 +222,7 @@ func TestClockStepsBack(t *testing.T) {
 			for i, first := range starts { // in any time: what it is worth, and a burst
 				allowed := 5 + 5*float64(passed-first)/float64(limit.Period)
 				switch limit.Algorithm {
+				case queue.TokenBucket:
 				case queue.LeakyBucket:
 					allowed -= 4
 				case queue.SlidingWindow:
