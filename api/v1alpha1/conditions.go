@@ -19,6 +19,20 @@ const (
 	ConditionStalled     = "Stalled"
 )
 
+// Condition types that a TaskQueue has beside Ready, Reconciling and Stalled. It is Ready unless it is being drained.
+const (
+	// ConditionPaused is True while nothing of the queue starts because spec.paused says so; its reason says what becomes of what runs.
+	ConditionPaused = "Paused"
+)
+
+// Reasons of a TaskQueue's conditions.
+const (
+	ReasonServing  = "Serving"  // tasks start as their turn comes
+	ReasonHeldBack = "HeldBack" // spec.paused is Hold
+	ReasonDraining = "Draining" // spec.paused is Drain, and tasks still run
+	ReasonDrained  = "Drained"  // spec.paused is Drain, and none does
+)
+
 // Reasons of ConditionWaiting while it is True. The list is closed.
 const (
 	WaitingSuspended         = "Suspended"         // spec.suspend is true

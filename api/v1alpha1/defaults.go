@@ -137,3 +137,6 @@ func (p Phase) IsFinished() bool {
 func seconds(v, otherwise int32) time.Duration {
 	return time.Duration(cmp.Or(v, otherwise)) * time.Second
 }
+
+// IsPaused reports whether nothing of the queue may start.
+func (s *TaskQueueSpec) IsPaused() bool { return s.Paused == PauseHold || s.Paused == PauseDrain }

@@ -25,6 +25,8 @@ type Options struct {
 	// after something has ended there; 0: the usual time.
 	KeepPods  int
 	KeepPause time.Duration
+	// QueuePause is the least time between two writes of a TaskQueue's status; 0: the usual time.
+	QueuePause time.Duration
 }
 
 // Add makes a manager, whose cache is that of [CacheOptions], an operator. The sight that it returns tells whether the
@@ -41,12 +43,17 @@ func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
 		Clock:    c,
 		Events:   mgr.GetEventRecorder("leasehold"),
 		Observer: NewObserver(c, sight),
+		Turns:    NewTurns(c),
 		Epoch:    &ConfigMapEpoch{Live: mgr.GetAPIReader(), Name: o.Epoch},
 		Agent:    o.Agent,
 		Random:   NewRandom(),
 	}
+	if err := mgr.Add(&Seeder{Turns: r.Turns, Live: r.Live}); err != nil {
+		return nil, fmt.Errorf("add seeder: %w", err)
+	}
+	queues := &QueueKeeper{Client: r.Client, Clock: c, Events: r.Events, Turns: r.Turns, Pause: cmp.Or(o.QueuePause, queuePause)}
 	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events, Retention: o.DeadLetterRetention}
 	keys := &KeyKeeper{Client: r.Client, Live: r.Live, Clock: c}
 	pods := &PodKeeper{Client: r.Client, Clock: c, Keep: o.KeepPods, Pause: cmp.Or(o.KeepPause, keepPause)}
-	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keys.setup(ctx, mgr), pods.setup(ctx, mgr))
+	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keys.setup(ctx, mgr), pods.setup(ctx, mgr), queues.setup(mgr))
 }

@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -30,7 +32,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return 0, err
 		}
 		if s.GrantProblem = problem; problem != nil {
-			return r.execute(ctx, s, plan.Decide(s))
+			return r.execute(ctx, s, r.decide(s))
 		}
 	case p.Stop != nil, p.Revoke != nil:
 		if err := r.endTerm(ctx, s.Term, &p); err != nil {
@@ -43,7 +45,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return 0, err
 		}
 		if s.KeyRefusal = refusal; refusal != "" || lock == p.TakeKey {
-			return r.execute(ctx, s, plan.Decide(s))
+			return r.execute(ctx, s, r.decide(s))
 		}
 	}
 	if p.DeadLetter != nil {
@@ -52,7 +54,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return 0, err
 		}
 		if s.DeadLetterRefusal = refusal; refusal != "" {
-			return r.execute(ctx, s, plan.Decide(s))
+			return r.execute(ctx, s, r.decide(s))
 		}
 	}
 	if err := r.writeStatus(ctx, s, p.Status); err != nil {
@@ -65,7 +67,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 		}
 		if s.PodRefusal = refusal; refusal != nil {
 			r.announce(s, &p)
-			return r.execute(ctx, s, plan.Decide(s))
+			return r.execute(ctx, s, r.decide(s))
 		}
 	}
 	r.announce(s, &p)
@@ -167,11 +169,7 @@ func (r *Reconciler) deleteTask(ctx context.Context, task *v1alpha1.LeasedTask) 
 // announce tells people and Prometheus what was done. It comes last: nothing is announced that did not happen.
 func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
 	for _, e := range p.Events {
-		kind := corev1.EventTypeNormal
-		if e.Warning {
-			kind = corev1.EventTypeWarning
-		}
-		r.Events.Eventf(s.Task, nil, kind, e.Reason, e.Action, "%s", fencing.Truncate(e.Note, 1000))
+		tell(r.Events, s.Task, &e)
 	}
 	if p.DeadLetter != nil {
 		r.Events.Eventf(p.DeadLetter, s.Task, corev1.EventTypeWarning, "DeadLettered", "GiveUp", "%s",
@@ -184,4 +182,12 @@ func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
 		verdictLag.Observe((s.Now.Sub(s.Since) - s.Term.Duration).Seconds())
 	}
 	p.Events, p.Counts = nil, nil
+}
+
+func tell(recorder events.EventRecorder, about runtime.Object, e *plan.Event) {
+	kind := corev1.EventTypeNormal
+	if e.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	recorder.Eventf(about, nil, kind, e.Reason, e.Action, "%s", fencing.Truncate(e.Note, 1000))
 }

@@ -53,6 +53,7 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	if err := from.Get(ctx, key, task); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Observer.ForgetTask(key)
+			r.Turns.Forget(key)
 			r.refused.forget(key)
 			r.unburied.forget(key)
 			r.unkeyed.forget(key)
@@ -66,6 +67,10 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 		return nil, err
 	}
 	s.Term = term
+	r.Turns.See(task, term)
+	if s.Queue, err = r.readQueue(ctx, task); err != nil {
+		return nil, err
+	}
 	if s.Keys, err = readKeys(ctx, from, task); err != nil {
 		return nil, err
 	}
@@ -100,12 +105,34 @@ func (r *Reconciler) gatherLive(ctx context.Context, cached *plan.Snapshot) (*pl
 	return s, nil
 }
 
-// readTerm reads the task's Lease. One that a cache does not have may have lost the label that the cache selects by: if there
-// ever was one, the API server is asked by name.
+// readQueue reads the task's queue, from the cache always; nil: there is none of that name, or the task names none.
+func (r *Reconciler) readQueue(ctx context.Context, task *v1alpha1.LeasedTask) (*v1alpha1.TaskQueue, error) {
+	if task.Spec.QueueName == "" {
+		return nil, nil
+	}
+	tq := &v1alpha1.TaskQueue{}
+	err := r.Client.Get(ctx, queueOf(task), tq)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get TaskQueue: %w", err)
+	}
+	return tq, nil
+}
+
+// queueOf names the task's queue.
+func queueOf(task *v1alpha1.LeasedTask) types.NamespacedName {
+	return types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.QueueName}
+}
+
+// readTerm reads the task's Lease. One that a cache does not have may have lost the label that the cache selects by, or have been made
+// just now: if there ever was one, the API server is asked by name.
 func (r *Reconciler) readTerm(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask) (*fencing.Term, error) {
 	lease, key := &coordinationv1.Lease{}, types.NamespacedName{Namespace: task.Namespace, Name: mailbox.Name(string(task.UID))}
 	err := from.Get(ctx, key, lease)
-	if apierrors.IsNotFound(err) && task.Status.LeaseName != "" && !task.Status.Phase.IsFinished() {
+	wasThere := task.Status.LeaseName != "" || r.Turns.IsGranted(task)
+	if apierrors.IsNotFound(err) && wasThere && !task.Status.Phase.IsFinished() {
 		err = r.Live.Get(ctx, key, lease)
 	}
 	if apierrors.IsNotFound(err) {

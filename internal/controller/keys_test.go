@@ -79,20 +79,20 @@ func TestWhoIsWoken(t *testing.T) {
 		all = append(all, fmt.Sprintf("task-%d", n))
 	}
 	r := &Reconciler{Client: clientWith(t, objects...), Clock: clocktesting.NewFakeClock(start)}
-	update := func(after *coordinationv1.Lease) func(*queue) {
-		return func(q *queue) {
+	update := func(after *coordinationv1.Lease) func(*wakes) {
+		return func(q *wakes) {
 			r.wakeWaiters().Update(t.Context(), event.UpdateEvent{ObjectOld: keyLease(), ObjectNew: after}, q)
 		}
 	}
-	gone := func(lease client.Object) func(*queue) {
-		return func(q *queue) { r.wakeWaiters().Delete(t.Context(), event.DeleteEvent{Object: lease}, q) }
+	gone := func(lease client.Object) func(*wakes) {
+		return func(q *wakes) { r.wakeWaiters().Delete(t.Context(), event.DeleteEvent{Object: lease}, q) }
 	}
 	unlabelled := keyLease()
 	delete(unlabelled.Labels, key.Label)
 	spoilt := keyLease()
 	spoilt.Annotations[key.ValueAnnotation] = "spoilt"
 	tests := map[string]struct {
-		happens func(*queue)
+		happens func(*wakes)
 		want    []string
 	}{
 		"freed":                   {gone(keyLease()), all[:wokenAtOnce]},
@@ -102,11 +102,11 @@ func TestWhoIsWoken(t *testing.T) {
 		"a term Lease is deleted": {gone(claimedLease()), nil},
 		"a term Lease is renewed": {update(claimedLease(renewed)), nil},
 		"its label was removed":   {update(unlabelled), nil}, // the cache says that as a deletion
-		"made":                    {func(q *queue) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: keyLease()}, q) }, nil},
+		"made":                    {func(q *wakes) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: keyLease()}, q) }, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			q := &queue{}
+			q := &wakes{}
 			test.happens(q)
 			if diff := cmp.Diff(test.want, q.names); diff != "" {
 				t.Errorf("woken (-want +got):\n%s", diff)
@@ -115,13 +115,13 @@ func TestWhoIsWoken(t *testing.T) {
 	}
 }
 
-// queue notes what is added to it.
-type queue struct {
+// wakes notes what is added to it.
+type wakes struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	names []string
 }
 
-func (q *queue) Add(r reconcile.Request) { q.names = append(q.names, r.Name) }
+func (q *wakes) Add(r reconcile.Request) { q.names = append(q.names, r.Name) }
 
 func TestWhatTheKeeperIsToldOf(t *testing.T) {
 	was, task := serialTask(0), serialTask(0, ended(v1alpha1.PhaseCancelled))

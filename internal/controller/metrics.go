@@ -2,13 +2,18 @@ package controller
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/internal/controller/plan/replay"
+	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
-// Metrics. Labels come from closed lists; no object's name is ever a label.
+// queueLabels name a TaskQueue: the one object whose name is a label. There are as many as administrators make.
+var queueLabels = []string{"namespace", "queue"}
+
+// Metrics. Labels come from closed lists; no object's name is ever a label, but a TaskQueue's, whose series go with it.
 var (
 	grants = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "leasehold_grants_total", Help: "Terms granted."})
@@ -36,6 +41,12 @@ var (
 		Name: "leasehold_dead_letters_expired_total", Help: "Dead letters deleted because their retention was over, by what had settled them."}, []string{"settled"})
 	surplusPods = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "leasehold_surplus_pods_deleted_total", Help: "Finished Pods of finished tasks deleted because a namespace had more than are kept."})
+	queuePending = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_queue_pending", Help: "Tasks that wait for their turn in a TaskQueue."}, queueLabels)
+	queueRunning = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_queue_running", Help: "Tasks that hold capacity of a TaskQueue."}, queueLabels)
+	queueOldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_queue_oldest_pending_timestamp_seconds", Help: "Since when the task waits that has waited longest in a TaskQueue; none if no task waits."}, queueLabels)
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_decisions_total", Help: "Passes over a task, by the rule that decided."}, []string{"rule"})
 	verdictLag = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -45,7 +56,25 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays,
-		discards, expiredDeadLetters, keysEnded, surplusPods, decisions, verdictLag)
+		discards, expiredDeadLetters, keysEnded, surplusPods, queuePending, queueRunning, queueOldest, decisions, verdictLag)
+}
+
+// measure sets the metrics of a TaskQueue.
+func measure(name types.NamespacedName, counts *queue.Counts) {
+	queuePending.WithLabelValues(name.Namespace, name.Name).Set(float64(counts.Pending))
+	queueRunning.WithLabelValues(name.Namespace, name.Name).Set(float64(counts.Running))
+	if counts.Oldest.IsZero() {
+		queueOldest.DeleteLabelValues(name.Namespace, name.Name)
+		return
+	}
+	queueOldest.WithLabelValues(name.Namespace, name.Name).Set(float64(counts.Oldest.Unix()))
+}
+
+// unmeasure removes the metrics of a TaskQueue that is gone.
+func unmeasure(name types.NamespacedName) {
+	for _, gauge := range []*prometheus.GaugeVec{queuePending, queueRunning, queueOldest} {
+		gauge.DeleteLabelValues(name.Namespace, name.Name)
+	}
 }
 
 func count(c plan.Count) {

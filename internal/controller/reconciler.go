@@ -17,6 +17,8 @@ import (
 
 // +kubebuilder:rbac:groups=leasehold.io,resources=leasedtasks,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=leasehold.io,resources=leasedtasks/status,verbs=get;patch
+// +kubebuilder:rbac:groups=leasehold.io,resources=taskqueues,verbs=get;list;watch
+// +kubebuilder:rbac:groups=leasehold.io,resources=taskqueues/status,verbs=get;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=internal.leasehold.io,resources=mailboxes,verbs=coordinate
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
@@ -36,6 +38,7 @@ type Reconciler struct {
 	Events events.EventRecorder
 
 	Observer *Observer
+	Turns    *Turns
 	Epoch    EpochReader
 	Agent    plan.AgentImage
 	// Random is the source of jitter and of Pod name suffixes.
@@ -55,15 +58,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
-	p := plan.Decide(s)
+	p := r.decide(s)
 	if p.NeedsLive() {
 		if s, err = r.gatherLive(ctx, s); err != nil || s == nil {
 			return ctrl.Result{}, err
 		}
-		p = plan.Decide(s)
+		p = r.decide(s)
 	}
 	decisions.WithLabelValues(string(p.Rule)).Inc()
 	next, err := r.execute(ctx, s, p)
+	r.Turns.See(s.Task, s.Term) // as they are now
 	switch {
 	case isLost(err):
 		log.FromContext(ctx).V(3).Info("Lost a race, will look again", "rule", p.Rule, "cause", err.Error())
@@ -74,6 +78,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("rule %s: %w", p.Rule, err)
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// decide asks the rules, and the task's queue where they leave it to that. A task that goes on without its queue leaves it.
+func (r *Reconciler) decide(s *plan.Snapshot) plan.Plan {
+	p := plan.Decide(s)
+	if p.AskTurn {
+		s.Turn = r.Turns.Ask(s.Task, s.Queue)
+		p = plan.Decide(s)
+	}
+	if !p.KeepPlace {
+		r.Turns.Leave(s.Task)
+	}
+	return p
 }
 
 // lostError: somebody else's write came first. The next pass decides on what stands then.

@@ -26,7 +26,7 @@ import (
 
 // setup registers the watches. concurrency is the number of tasks worked on at the same time.
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency int) error {
-	if err := errors.Join(IndexPods(ctx, mgr.GetFieldIndexer()), indexWaiters(ctx, mgr.GetFieldIndexer())); err != nil {
+	if err := errors.Join(IndexPods(ctx, mgr.GetFieldIndexer()), indexWaiters(ctx, mgr.GetFieldIndexer()), indexQueued(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	leases, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
@@ -41,6 +41,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		Owns(&corev1.Pod{}).
 		Owns(&coordinationv1.Lease{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: isMoreThanRenewal})).
 		Watches(&coordinationv1.Lease{}, r.wakeWaiters()).
+		Watches(&v1alpha1.TaskQueue{}, r.wakeQueued()).
 		WatchesRawSource(source.Func(r.wakeQueue)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
@@ -65,9 +66,11 @@ func taskOfPod(o client.Object) []string {
 	return nil
 }
 
-// wakeQueue lets the observer enqueue tasks. It is started with leadership; a standby's observer wakes nobody.
+// wakeQueue lets the observer, and the queues, enqueue tasks. It is started with leadership; a standby's observer wakes nobody.
 func (r *Reconciler) wakeQueue(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.Observer.WakeWith(func(task types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: task}) })
+	wake := func(task types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: task}) }
+	r.Observer.WakeWith(wake)
+	r.Turns.WakeWith(wake)
 	return nil
 }
 

@@ -48,6 +48,7 @@ const (
 	ReasonProcessesLeft       = "ProcessesLeft"       // something that it left could not be killed; the agent ended without a submission
 	ReasonCancelled           = "Cancelled"           // stopped: spec.cancel
 	ReasonSuspended           = "Suspended"           // stopped: spec.suspend
+	ReasonDrained             = "Drained"             // stopped: spec.paused of the task's queue is Drain
 	ReasonStopped             = "Stopped"             // stopped by somebody who gave no reason on the Lease
 	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
 	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read

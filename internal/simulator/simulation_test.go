@@ -172,6 +172,8 @@ var unreached = map[plan.Rule]string{
 	plan.RuleAttach:      byOthers,
 	plan.RuleAwaitKey:    byOthers,
 	plan.RuleTakeKey:     byOthers,
+
+	plan.RuleAwaitTurn: "a queue takes more than one task: the tests of the queue, and those at the API server, have it",
 }
 
 const byOthers = "keys take more than one task: TestAnyInterleaving of package key plays them"

@@ -144,6 +144,7 @@ func (m *mortal) beBorn() {
 	m.operator = &controller.Reconciler{
 		Client: interceptor.NewClient(under, m.fate()), Live: admin, Clock: m.clock, Events: events.NewFakeRecorder(1000),
 		Observer: controller.NewObserver(m.clock, m.sight),
+		Turns:    controller.NewTurns(m.clock),
 		Epoch:    &controller.ConfigMapEpoch{Live: admin, Name: epoch},
 		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
 		Random:   controller.NewRandom(),

@@ -170,6 +170,7 @@ func (m *mortal) another() *controller.Reconciler {
 	return &controller.Reconciler{
 		Client: under, Live: admin, Clock: clock.RealClock{}, Events: events.NewFakeRecorder(1000),
 		Observer: controller.NewObserver(clock.RealClock{}, sight),
+		Turns:    controller.NewTurns(clock.RealClock{}),
 		Epoch:    &controller.ConfigMapEpoch{Live: admin, Name: epoch},
 		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
 		Random:   controller.NewRandom(),

@@ -97,6 +97,7 @@ func (w *world) newOperator(name string) *operator {
 	o.reconciler = &controller.Reconciler{
 		Client: writer, Live: w.under, Clock: w.clock, Events: events.NewFakeRecorder(1000),
 		Observer: controller.NewObserver(w.clock, o.sight),
+		Turns:    controller.NewTurns(w.clock),
 		Epoch:    &controller.ConfigMapEpoch{Live: w.under, Name: epoch},
 		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
 		Random: controller.Random{Jitter: w.random.Float64,

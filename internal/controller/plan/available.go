@@ -107,6 +107,7 @@ func grant(s *Snapshot) (Plan, bool) {
 	return Plan{
 		Grant:     g,
 		CreatePod: true,
+		KeepPlace: true,
 		Counts:    []Count{{Counter: CountGrant}},
 		Events: []Event{{Reason: "Granted", Action: "Grant",
 			Note: fmt.Sprintf("%s granted to Pod %s", sentence(what), g.Holder)}},

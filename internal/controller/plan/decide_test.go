@@ -42,7 +42,8 @@ type want struct {
 	Watch   time.Duration
 	Live    bool
 	Counts  string
-	Deletes bool // the task
+	Deletes bool   // the task
+	Turn    string // "asked", or "place" if the task keeps its place and is not granted
 }
 
 // tables are all tables of decisions.
@@ -65,6 +66,7 @@ var tables = map[string]map[string]decision{
 	"mount":     mountTable,
 	"deadline":  deadlineTable,
 	"worker":    workerTable,
+	"turn":      turnTable,
 }
 
 // TestDecide runs all tables.
@@ -223,6 +225,12 @@ func checkConditions(t *testing.T, task *v1alpha1.LeasedTask, status *v1alpha1.L
 
 func brief(s *Snapshot, p *Plan) want {
 	w := want{Rule: p.Rule, Requeue: p.Requeue, Watch: p.Watch, Live: p.NeedsLive(), Deletes: p.DeleteTask}
+	switch {
+	case p.AskTurn:
+		w.Turn = "asked"
+	case p.KeepPlace && p.Grant == nil:
+		w.Turn = "place"
+	}
 	switch {
 	case p.Grant != nil:
 		w.Lease = fmt.Sprintf("grant %s attempt %d over %q", p.Grant.Holder, p.Grant.Attempt, p.Grant.Over)

@@ -47,7 +47,7 @@ var knownReasons = []string{
 	ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName, ReasonIdempotencyConflict, ReasonAttached, ReasonVerificationFailed,
 	fencing.ReasonCompleted, fencing.ReasonNonZeroExit, fencing.ReasonSignaled, fencing.ReasonOOMKilled, fencing.ReasonCommandNotRunnable,
 	fencing.ReasonResultTooLarge, fencing.ReasonResultInvalid, fencing.ReasonTerminated, fencing.ReasonDeadlineExceeded,
-	fencing.ReasonCancelled, fencing.ReasonSuspended, fencing.ReasonStopped, fencing.ReasonProcessesLeft, fencing.ReasonRenewalFailed, fencing.ReasonMalformedSubmission, fencing.ReasonTokenMismatch,
+	fencing.ReasonCancelled, fencing.ReasonSuspended, fencing.ReasonDrained, fencing.ReasonStopped, fencing.ReasonProcessesLeft, fencing.ReasonRenewalFailed, fencing.ReasonMalformedSubmission, fencing.ReasonTokenMismatch,
 	fencing.ReasonHeartbeatMissed, fencing.ReasonWorkerFailed,
 	"Evicted", "PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet",
 }

@@ -47,6 +47,10 @@ type Plan struct {
 
 	// MustLook: the decision rests on a key's Lease, which a cache may show too late, or on the payload, which it does not hold.
 	MustLook bool
+	// AskTurn: nothing keeps the task from its next term but its queue. The answer goes into the snapshot, and is decided on.
+	AskTurn bool
+	// KeepPlace: the task keeps its place in its queue; without it, it neither waits there nor has its turn any more.
+	KeepPlace bool
 	// Requeue is when to look again if nothing happens before; 0: when something happens.
 	Requeue time.Duration
 	// Watch is when to judge the held term again unless it is renewed before; 0: no held term.

@@ -70,6 +70,9 @@ func (s *Snapshot) pauseOf(status *v1alpha1.LeasedTaskStatus) waiting {
 	if s.Task.Spec.IsSuspended() {
 		return waiting{v1alpha1.WaitingSuspended, "spec.suspend is true"}
 	}
+	if s.isDraining() && status.NextAttemptTime == nil { // what the next pass would say
+		return waiting{v1alpha1.WaitingQueuePaused, s.pausedQueue()}
+	}
 	return backoffOf(status)
 }
 

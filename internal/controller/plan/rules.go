@@ -56,6 +56,8 @@ const (
 	RuleAwaitKey Rule = "AwaitKey"
 	// RuleTakeKey: one of the task's keys is free, and is taken.
 	RuleTakeKey Rule = "TakeKey"
+	// RuleAwaitTurn: the task waits for its turn in its queue.
+	RuleAwaitTurn Rule = "AwaitTurn"
 	// RuleGrant: begin the next attempt or probe.
 	RuleGrant Rule = "Grant"
 
@@ -67,7 +69,7 @@ const (
 	RuleRevokedUnclaimed Rule = "RevokedUnclaimed"
 	// RuleRevoked: the term was revoked after its claim.
 	RuleRevoked Rule = "Revoked"
-	// RuleStopUnclaimed: cancel or suspend is requested, or the total time is over, and nobody has claimed: the term is revoked, and its Pod deleted.
+	// RuleStopUnclaimed: cancel or suspend is requested, the queue is drained, or the total time is over, and nobody has claimed: the term is revoked, and its Pod deleted.
 	RuleStopUnclaimed Rule = "StopUnclaimed"
 	// RuleStartTrouble: the attempt ended, or is given up, before any claim.
 	RuleStartTrouble Rule = "StartTrouble"
@@ -83,8 +85,8 @@ const (
 	RuleOverdue Rule = "Overdue"
 	// RuleStopUnheeded: the holder was told to stop, and has not submitted in the time for that.
 	RuleStopUnheeded Rule = "StopUnheeded"
-	// RuleStop: cancel or suspend is requested, or the total time is over: the holder is told, on its Lease. An attempt that would be
-	// the last, by onLostAttempt DeadLetter, is not suspended.
+	// RuleStop: cancel or suspend is requested, the queue is drained, or the total time is over: the holder is told, on its Lease. An
+	// attempt that would be the last, by onLostAttempt DeadLetter, is neither suspended nor drained.
 	RuleStop Rule = "Stop"
 	// RuleStopping: the holder was told to stop; the kubelet is to tell it too. Its submission is waited for.
 	RuleStopping Rule = "Stopping"
@@ -132,6 +134,7 @@ var rules = []rule{
 	{RuleAttach, when(isAvailable, attach)},
 	{RuleAwaitKey, when(isAvailable, awaitKey)},
 	{RuleTakeKey, when(isAvailable, takeKey)},
+	{RuleAwaitTurn, when(isReady, awaitTurn)},
 	{RuleGrant, when(isReady, grant)},
 
 	{RuleLeaseLost, when(isOpen, leaseLost)},

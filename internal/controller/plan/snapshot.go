@@ -8,6 +8,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/bug"
+	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
 // Snapshot is all that a decision rests on.
@@ -36,6 +37,10 @@ type Snapshot struct {
 	Revision string
 	// Keys are the task's keys, in the order in which they are taken.
 	Keys []Key
+	// Queue is the task's queue, as the cache has it; nil: there is none of that name, or the task names none.
+	Queue *v1alpha1.TaskQueue
+	// Turn is where the task stands in its queue; nil: that was not asked in this pass.
+	Turn *queue.Turn
 	// Live is true if task, term, keys and Pods were read from the API server for this decision.
 	Live bool
 

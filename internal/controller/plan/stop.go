@@ -29,6 +29,9 @@ func (s *Snapshot) wantedStop() *fencing.Stop {
 	case spec.IsSuspended() && !s.isOnlyChance():
 		stop.Reason = fencing.ReasonSuspended
 		return stop
+	case s.isDraining() && !s.isOnlyChance():
+		stop.Reason, stop.Message = fencing.ReasonDrained, s.pausedQueue()
+		return stop
 	}
 	return nil
 }

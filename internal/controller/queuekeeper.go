@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+)
+
+const (
+	// queuePause is the least time between two writes of a TaskQueue's status, whatever happens in the queue meanwhile.
+	queuePause = 5 * time.Second
+	// queuesAtOnce is the number of TaskQueues worked on at the same time.
+	queuesAtOnce = 2
+)
+
+// QueueKeeper tells the queues of their TaskQueues, and the TaskQueues' statuses of the queues.
+type QueueKeeper struct {
+	Client client.Client // reads from the cache and writes
+	Clock  clock.PassiveClock
+	Events events.EventRecorder
+	Turns  *Turns
+	Pause  time.Duration
+
+	written lastWrites
+}
+
+// Reconcile is one pass over one TaskQueue.
+func (k *QueueKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	tq := &v1alpha1.TaskQueue{}
+	if err := k.Client.Get(ctx, req.NamespacedName, tq); err != nil {
+		if apierrors.IsNotFound(err) {
+			k.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("get TaskQueue: %w", err)
+	}
+	k.Turns.Learn(tq)
+	counts, isKnown := k.Turns.Counts(req.NamespacedName)
+	if !isKnown {
+		return ctrl.Result{RequeueAfter: seedRetry}, nil
+	}
+	measure(req.NamespacedName, &counts)
+	now := k.Clock.Now()
+	p := plan.DecideQueue(&plan.QueueSnapshot{Now: now, Queue: tq, Counts: counts})
+	if p.Status == nil {
+		return ctrl.Result{}, nil
+	}
+	if left := k.written.at(req.NamespacedName).Add(k.Pause).Sub(now); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	next := tq.DeepCopy()
+	next.Status = *p.Status
+	err := k.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(tq, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case err != nil:
+		return ctrl.Result{}, ignoreGone(err)
+	}
+	k.written.set(req.NamespacedName, now)
+	for _, e := range p.Events {
+		tell(k.Events, tq, &e)
+	}
+	return ctrl.Result{}, nil
+}
+
+func (k *QueueKeeper) forget(name types.NamespacedName) {
+	k.Turns.QueueGone(name)
+	k.written.forget(name)
+	unmeasure(name)
+}
+
+// lastWrites is when each TaskQueue's status was last written by this process.
+type lastWrites struct {
+	mu    sync.Mutex
+	times map[types.NamespacedName]time.Time
+}
+
+func (w *lastWrites) at(name types.NamespacedName) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.times[name]
+}
+
+func (w *lastWrites) set(name types.NamespacedName, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.times == nil {
+		w.times = map[types.NamespacedName]time.Time{}
+	}
+	w.times[name] = now
+}
+
+func (w *lastWrites) forget(name types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.times, name)
+}

@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/queue"
+)
+
+// line is a TaskQueue and the tasks that have a place there, or what is left of them after it is gone.
+type line struct {
+	name    types.NamespacedName
+	queue   *queue.Queue
+	places  map[string]*place // by the UID of the task
+	version version           // of the TaskQueue; empty: there is none
+	timer   clock.Timer       // of the next dispatch, if only time has to pass
+}
+
+func newLine(name types.NamespacedName, now time.Time) *line {
+	return &line{name: name, queue: queue.New(queue.Limits{}, now), places: map[string]*place{}}
+}
+
+// learn takes the TaskQueue's limits, and reports whether it is news.
+func (l *line) learn(tq *v1alpha1.TaskQueue, now time.Time) bool {
+	if !l.version.isBefore(tq.ResourceVersion) {
+		return false
+	}
+	l.version = version(tq.ResourceVersion)
+	l.queue.Limit(limitsOf(&tq.Spec), now)
+	return true
+}
+
+func (l *line) disarm() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
+
+// place is a task that waits in a line, was let start, or holds capacity. What was seen of the task and of its term is kept with the
+// version that it was seen in.
+type place struct {
+	line *line
+	name types.NamespacedName
+	uid  string
+
+	task, term version
+	isOpen     bool // by the status
+	isTermOpen bool // by the Lease
+	isOver     bool // nothing of the task will start any more
+}
+
+func (p *place) holds() bool { return !p.isOver && (p.isOpen || p.isTermOpen) }
+
+// note takes what is not older than what was seen before. Versions rise from one Lease of a name to the next.
+func (p *place) note(task *v1alpha1.LeasedTask, term *fencing.Term) {
+	if p.task.isBefore(task.ResourceVersion) {
+		p.task = version(task.ResourceVersion)
+		p.isOpen = plan.HoldsPlace(&task.Status)
+		p.isOver = task.Status.Phase.IsFinished() || task.DeletionTimestamp != nil
+	}
+	switch {
+	case term == nil:
+		p.isTermOpen = false
+	case p.term.isBefore(term.ResourceVersion):
+		p.term, p.isTermOpen = version(term.ResourceVersion), term.IsOpen()
+	}
+}
+
+// version is a resourceVersion; empty: it is before all others.
+type version string
+
+// isBefore reports whether the other version is later. One that cannot be compared counts as later: no API server has such.
+func (v version) isBefore(other string) bool {
+	order, err := resourceversion.CompareResourceVersion(string(v), other)
+	return err != nil || order < 0
+}
+
+// limitsOf is what a TaskQueue's spec says, as its queue takes it.
+func limitsOf(spec *v1alpha1.TaskQueueSpec) queue.Limits {
+	limits := queue.Limits{
+		Concurrency: int(spec.Concurrency),
+		Default:     queue.Share{Concurrency: int(spec.Tenants.Concurrency), Weight: int(spec.Tenants.Weight)},
+		Overrides:   map[string]queue.Share{},
+		Rate: queue.Rate{Algorithm: queue.Algorithm(spec.Dispatch.Algorithm), Count: int(spec.Dispatch.Rate),
+			Period: time.Duration(spec.Dispatch.PeriodSeconds) * time.Second, Burst: int(spec.Dispatch.Burst)},
+		Ageing: time.Duration(spec.Dispatch.AgeingSeconds) * time.Second,
+		Paused: spec.IsPaused(),
+	}
+	for _, o := range spec.Tenants.Overrides {
+		limits.Overrides[o.Name] = queue.Share{Concurrency: int(o.Concurrency), Weight: int(o.Weight)}
+	}
+	return limits
+}
