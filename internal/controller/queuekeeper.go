@@ -45,34 +45,48 @@ func (k *QueueKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		}
 		return ctrl.Result{}, fmt.Errorf("get TaskQueue: %w", err)
 	}
-	k.Turns.Learn(tq)
-	counts, isKnown := k.Turns.Counts(req.NamespacedName)
+	counts, again, isKnown := k.Turns.Learn(tq)
 	if !isKnown {
 		return ctrl.Result{RequeueAfter: seedRetry}, nil
 	}
 	measure(req.NamespacedName, &counts)
 	now := k.Clock.Now()
 	p := plan.DecideQueue(&plan.QueueSnapshot{Now: now, Queue: tq, Counts: counts})
-	if p.Status == nil {
-		return ctrl.Result{}, nil
+	if left := k.written.at(req.NamespacedName).Add(k.Pause).Sub(now); p.Status != nil && left > 0 {
+		return ctrl.Result{RequeueAfter: sooner(again, left)}, nil
 	}
-	if left := k.written.at(req.NamespacedName).Add(k.Pause).Sub(now); left > 0 {
-		return ctrl.Result{RequeueAfter: left}, nil
-	}
-	next := tq.DeepCopy()
-	next.Status = *p.Status
-	err := k.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(tq, client.MergeFromWithOptimisticLock{}))
-	switch {
-	case apierrors.IsConflict(err):
+	switch err := k.execute(ctx, tq, &p, now); {
+	case apierrors.IsConflict(err): // the cache was late
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
 	case err != nil:
 		return ctrl.Result{}, ignoreGone(err)
 	}
-	k.written.set(req.NamespacedName, now)
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// execute writes the status, and tells what it tells.
+func (k *QueueKeeper) execute(ctx context.Context, tq *v1alpha1.TaskQueue, p *plan.QueuePlan, now time.Time) error {
+	if p.Status == nil {
+		return nil
+	}
+	next := tq.DeepCopy()
+	next.Status = *p.Status
+	if err := k.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(tq, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err // conflict and not-found are outcomes
+	}
+	k.written.set(client.ObjectKeyFromObject(tq), now)
 	for _, e := range p.Events {
 		tell(k.Events, tq, &e)
 	}
-	return ctrl.Result{}, nil
+	return nil
+}
+
+// sooner is the shorter of two times to wait, of which 0 stands for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (k *QueueKeeper) forget(name types.NamespacedName) {

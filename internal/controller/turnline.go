@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/utils/clock"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
@@ -19,27 +18,17 @@ type line struct {
 	queue   *queue.Queue
 	places  map[string]*place // by the UID of the task
 	version version           // of the TaskQueue; empty: there is none
-	timer   clock.Timer       // of the next dispatch, if only time has to pass
 }
 
 func newLine(name types.NamespacedName, now time.Time) *line {
 	return &line{name: name, queue: queue.New(queue.Limits{}, now), places: map[string]*place{}}
 }
 
-// learn takes the TaskQueue's limits, and reports whether it is news.
-func (l *line) learn(tq *v1alpha1.TaskQueue, now time.Time) bool {
-	if !l.version.isBefore(tq.ResourceVersion) {
-		return false
-	}
-	l.version = version(tq.ResourceVersion)
-	l.queue.Limit(limitsOf(&tq.Spec), now)
-	return true
-}
-
-func (l *line) disarm() {
-	if l.timer != nil {
-		l.timer.Stop()
-		l.timer = nil
+// learn takes the TaskQueue's limits.
+func (l *line) learn(tq *v1alpha1.TaskQueue, now time.Time) {
+	if l.version.isBefore(tq.ResourceVersion) {
+		l.version = version(tq.ResourceVersion)
+		l.queue.Limit(limitsOf(&tq.Spec), now)
 	}
 }
 

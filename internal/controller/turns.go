@@ -2,6 +2,7 @@ package controller
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -20,7 +21,7 @@ import (
 // in the very pass, before any cache shows it; or its plan is another one, and it gives its place back. What was read is ordered by
 // resourceVersion: a cache that is late may keep a place taken for a moment, and never frees one.
 type Turns struct {
-	clock clock.WithDelayedExecution
+	clock clock.PassiveClock
 
 	mu       sync.Mutex
 	isSeeded bool
@@ -33,7 +34,7 @@ type Turns struct {
 }
 
 // NewTurns makes Turns that let nobody start until they are seeded.
-func NewTurns(c clock.WithDelayedExecution) *Turns {
+func NewTurns(c clock.PassiveClock) *Turns {
 	none := func(types.NamespacedName) {}
 	return &Turns{clock: c, later: map[types.NamespacedName]bool{}, lines: map[types.NamespacedName]*line{},
 		places: map[types.NamespacedName]*place{}, wakeTask: none, tellQueue: none}
@@ -46,7 +47,7 @@ func (t *Turns) WakeWith(wake func(types.NamespacedName)) {
 	t.wakeTask = wake
 }
 
-// TellWith sets what is called for a TaskQueue of which something has changed that its status tells.
+// TellWith sets what is called for a TaskQueue in which something has changed: it is to be learnt of again.
 func (t *Turns) TellWith(tell func(types.NamespacedName)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,6 +112,7 @@ func (t *Turns) Ask(task *v1alpha1.LeasedTask, tq *v1alpha1.TaskQueue) *queue.Tu
 	p.line.queue.Join(queue.Task{ID: p.uid, Name: name.Name, Tenant: task.TenantName(), Priority: task.Spec.PriorityValue(),
 		Created: plan.WaitsSince(task)}, now)
 	t.dispatch(p.line, p)
+	t.tellQueue(p.line.name)
 	turn := p.line.queue.Turn(p.uid, now)
 	return &turn
 }
@@ -144,14 +146,16 @@ func (t *Turns) IsGranted(task *v1alpha1.LeasedTask) bool {
 	return p != nil && p.uid == string(task.UID) && p.isTermOpen
 }
 
-// Learn notes a TaskQueue as it was read.
-func (t *Turns) Learn(tq *v1alpha1.TaskQueue) {
+// Learn notes a TaskQueue as it was read, lets start who may, and says what its queue does now. again is when to learn of it again,
+// should nothing change before; 0: when something does. false: nobody knows yet who holds capacity.
+func (t *Turns) Learn(tq *v1alpha1.TaskQueue) (counts queue.Counts, again time.Duration, isKnown bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := t.clock.Now()
 	l := t.lineOf(client.ObjectKeyFromObject(tq))
-	if l.learn(tq, t.clock.Now()) {
-		t.dispatch(l, nil)
-	}
+	l.learn(tq, now)
+	again = t.dispatch(l, nil)
+	return l.queue.Counts(now), again, t.isSeeded
 }
 
 // QueueGone notes that there is no TaskQueue of the name. Whoever holds capacity there goes on, and still does should it be made anew.
@@ -164,21 +168,10 @@ func (t *Turns) QueueGone(name types.NamespacedName) {
 	}
 }
 
-// Counts is what a queue does now; false: nobody knows yet.
-func (t *Turns) Counts(name types.NamespacedName) (queue.Counts, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.lines[name]
-	if !t.isSeeded || l == nil {
-		return queue.Counts{}, t.isSeeded
-	}
-	return l.queue.Counts(t.clock.Now()), true
-}
-
 // dispatch wakes the tasks whose turn has come, but not the one that asks: it is at it.
-func (t *Turns) dispatch(l *line, asking *place) {
+func (t *Turns) dispatch(l *line, asking *place) (again time.Duration) {
 	if !t.isSeeded || l.version == "" {
-		return
+		return 0
 	}
 	admitted, again := l.queue.Dispatch(t.clock.Now())
 	for _, uid := range admitted {
@@ -186,15 +179,7 @@ func (t *Turns) dispatch(l *line, asking *place) {
 			t.wakeTask(p.name)
 		}
 	}
-	l.disarm()
-	if again > 0 {
-		l.timer = t.clock.AfterFunc(again, func() {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.dispatch(l, nil)
-		})
-	}
-	t.tellQueue(l.name)
+	return again
 }
 
 func (t *Turns) enter(p *place, in types.NamespacedName) {
@@ -207,13 +192,13 @@ func (t *Turns) drop(p *place) {
 	delete(p.line.places, p.uid)
 	delete(t.places, p.name)
 	t.dispatch(p.line, nil)
+	t.tellQueue(p.line.name)
 	t.tidy(p.line)
 }
 
 // tidy drops a line of which nothing is left: neither a TaskQueue nor a task.
 func (t *Turns) tidy(l *line) {
 	if l.version == "" && len(l.places) == 0 {
-		l.disarm()
 		delete(t.lines, l.name)
 	}
 }

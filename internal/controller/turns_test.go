@@ -88,7 +88,7 @@ func (w *turnsWorld) wants(what string, want, got []string) {
 
 func (w *turnsWorld) counts(pending, running int) {
 	w.Helper()
-	c, _ := w.Counts(client.ObjectKeyFromObject(w.queue))
+	c := w.lines[client.ObjectKeyFromObject(w.queue)].queue.Counts(start)
 	if c.Pending != pending || c.Running != running {
 		w.Errorf("%d wait and %d hold, want %d and %d", c.Pending, c.Running, pending, running)
 	}
@@ -227,14 +227,18 @@ func TestATaskWithoutAQueueHasNoPlace(t *testing.T) {
 	}
 }
 
-func TestARateWakesByItself(t *testing.T) {
+func TestARateSaysWhenToLookAgain(t *testing.T) {
 	w := newTurns(t, 0)
 	w.queue.Spec.Dispatch = v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 60, Algorithm: v1alpha1.RateLeakyBucket}
-	w.Learn(w.queue)
 	w.asks("a", "b")
-	for range 3 {
-		w.clock.Step(time.Minute)
+	for range 2 {
+		_, again, _ := w.Learn(w.queue)
+		if again != time.Minute {
+			t.Errorf("to be learnt of again in %s", again)
+		}
+		w.clock.Step(again)
 	}
+	w.Learn(w.queue)
 	w.wants("woken", []string{"a", "b"}, w.woken)
 }
 

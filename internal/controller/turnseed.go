@@ -94,7 +94,7 @@ func (t *Turns) begin() {
 		t.wakeTask(name)
 	}
 	t.later = nil
-	for _, l := range t.lines {
-		t.dispatch(l, nil)
+	for name := range t.lines {
+		t.tellQueue(name)
 	}
 }

@@ -141,7 +141,7 @@ func startOperator(ctx context.Context) error {
 		return err
 	}
 	agent := plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent}
-	if _, err := controller.Add(ctx, mgr, controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8, KeepPods: keptPods, KeepPause: time.Second}); err != nil {
+	if _, err := controller.Add(ctx, mgr, controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8, KeepPods: keptPods, KeepPause: time.Second, QueuePause: 500 * time.Millisecond}); err != nil {
 		return err
 	}
 	go func() {
