@@ -19,10 +19,13 @@ const (
 	ConditionStalled     = "Stalled"
 )
 
-// Condition types that a TaskQueue has beside Ready, Reconciling and Stalled. It is Ready unless it is being drained.
+// Condition types that a TaskQueue has beside Ready, Reconciling and Stalled. It is Ready unless it is being drained, or its
+// breaker is open.
 const (
 	// ConditionPaused is True while nothing of the queue starts because spec.paused says so; its reason says what becomes of what runs.
 	ConditionPaused = "Paused"
+	// ConditionBreakerOpen is True while the queue's breaker is open or half-open. Only a queue with a breaker has it.
+	ConditionBreakerOpen = "BreakerOpen"
 )
 
 // Reasons of a TaskQueue's conditions.
@@ -31,6 +34,9 @@ const (
 	ReasonHeldBack = "HeldBack" // spec.paused is Hold
 	ReasonDraining = "Draining" // spec.paused is Drain, and tasks still run
 	ReasonDrained  = "Drained"  // spec.paused is Drain, and none does
+
+	ReasonBreakerClosed   = "Closed"   // of BreakerOpen; while it is open, the cause
+	ReasonBreakerHalfOpen = "HalfOpen" // a few attempts try
 )
 
 // Reasons of ConditionWaiting while it is True. The list is closed.
@@ -59,6 +65,7 @@ const (
 	WaitingQueuePaused       = "QueuePaused"       // the queue is paused
 	WaitingQueueConcurrency  = "QueueConcurrency"  // the queue's concurrency is used up
 	WaitingTenantConcurrency = "TenantConcurrency" // the tenant's concurrency in the queue is used up
+	WaitingBreakerOpen       = "BreakerOpen"       // the queue's breaker is open, or half-open and others try
 	WaitingRateLimited       = "RateLimited"       // the queue lets attempts start at a bounded rate
 	WaitingAgentUnreachable  = "AgentUnreachable"  // the worker container runs, and its agent has not reached the API server
 )

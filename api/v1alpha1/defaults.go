@@ -140,3 +140,6 @@ func seconds(v, otherwise int32) time.Duration {
 
 // IsPaused reports whether nothing of the queue may start.
 func (s *TaskQueueSpec) IsPaused() bool { return s.Paused == PauseHold || s.Paused == PauseDrain }
+
+// DefaultBreakerMinSamples is how many attempts must have ended before their share opens a breaker.
+const DefaultBreakerMinSamples = 10

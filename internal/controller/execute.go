@@ -178,10 +178,13 @@ func (r *Reconciler) announce(s *plan.Snapshot, p *plan.Plan) {
 	for _, c := range p.Counts {
 		count(c)
 	}
+	if p.Result != nil {
+		r.Turns.Observe(s.Task, *p.Result)
+	}
 	if p.Rule == plan.RuleExpired {
 		verdictLag.Observe((s.Now.Sub(s.Since) - s.Term.Duration).Seconds())
 	}
-	p.Events, p.Counts = nil, nil
+	p.Events, p.Counts, p.Result = nil, nil, nil
 }
 
 func tell(recorder events.EventRecorder, about runtime.Object, e *plan.Event) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/internal/controller/plan/replay"
-	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
 // queueLabels name a TaskQueue: the one object whose name is a label. There are as many as administrators make.
@@ -47,6 +46,8 @@ var (
 		Name: "leasehold_queue_running", Help: "Tasks that hold capacity of a TaskQueue."}, queueLabels)
 	queueOldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "leasehold_queue_oldest_pending_timestamp_seconds", Help: "Since when the task waits that has waited longest in a TaskQueue; none if no task waits."}, queueLabels)
+	queueBreaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_queue_breaker_open", Help: "1 while the breaker of a TaskQueue is open or half-open, 0 while it is closed; none if it has none."}, queueLabels)
 	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_decisions_total", Help: "Passes over a task, by the rule that decided."}, []string{"rule"})
 	verdictLag = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -56,23 +57,31 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(grants, claims, expiries, lateSubmissions, attempts, probes, finishedTasks, deadLetters, replays,
-		discards, expiredDeadLetters, keysEnded, surplusPods, queuePending, queueRunning, queueOldest, decisions, verdictLag)
+		discards, expiredDeadLetters, keysEnded, surplusPods, queuePending, queueRunning, queueOldest, queueBreaker, decisions, verdictLag)
 }
 
 // measure sets the metrics of a TaskQueue.
-func measure(name types.NamespacedName, counts *queue.Counts) {
-	queuePending.WithLabelValues(name.Namespace, name.Name).Set(float64(counts.Pending))
-	queueRunning.WithLabelValues(name.Namespace, name.Name).Set(float64(counts.Running))
-	if counts.Oldest.IsZero() {
-		queueOldest.DeleteLabelValues(name.Namespace, name.Name)
-		return
+func measure(name types.NamespacedName, is *plan.QueueState) {
+	set := func(gauge *prometheus.GaugeVec, isThere bool, value float64) {
+		if !isThere {
+			gauge.DeleteLabelValues(name.Namespace, name.Name)
+			return
+		}
+		gauge.WithLabelValues(name.Namespace, name.Name).Set(value)
 	}
-	queueOldest.WithLabelValues(name.Namespace, name.Name).Set(float64(counts.Oldest.Unix()))
+	set(queuePending, true, float64(is.Counts.Pending))
+	set(queueRunning, true, float64(is.Counts.Running))
+	set(queueOldest, !is.Counts.Oldest.IsZero(), float64(is.Counts.Oldest.Unix()))
+	open := 0.0
+	if is.IsBroken() {
+		open = 1
+	}
+	set(queueBreaker, is.Breaker != nil, open)
 }
 
 // unmeasure removes the metrics of a TaskQueue that is gone.
 func unmeasure(name types.NamespacedName) {
-	for _, gauge := range []*prometheus.GaugeVec{queuePending, queueRunning, queueOldest} {
+	for _, gauge := range []*prometheus.GaugeVec{queuePending, queueRunning, queueOldest, queueBreaker} {
 		gauge.DeleteLabelValues(name.Namespace, name.Name)
 	}
 }

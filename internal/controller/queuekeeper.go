@@ -45,14 +45,14 @@ func (k *QueueKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		}
 		return ctrl.Result{}, fmt.Errorf("get TaskQueue: %w", err)
 	}
-	counts, again, isKnown := k.Turns.Learn(tq)
-	if !isKnown {
+	is, again := k.Turns.Learn(tq)
+	if is == nil {
 		return ctrl.Result{RequeueAfter: seedRetry}, nil
 	}
-	measure(req.NamespacedName, &counts)
+	measure(req.NamespacedName, is)
 	now := k.Clock.Now()
-	p := plan.DecideQueue(&plan.QueueSnapshot{Now: now, Queue: tq, Counts: counts})
-	if left := k.written.at(req.NamespacedName).Add(k.Pause).Sub(now); p.Status != nil && left > 0 {
+	p := plan.DecideQueue(tq, is, now)
+	if left := k.written.at(req.NamespacedName).Add(k.Pause).Sub(now); p.Status != nil && !p.IsUrgent && left > 0 {
 		return ctrl.Result{RequeueAfter: sooner(again, left)}, nil
 	}
 	switch err := k.execute(ctx, tq, &p, now); {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ type line struct {
 	queue   *queue.Queue
 	places  map[string]*place // by the UID of the task
 	version version           // of the TaskQueue; empty: there is none
+	breaker *queue.Breaker    // nil: it has none
 }
 
 func newLine(name types.NamespacedName, now time.Time) *line {
@@ -29,7 +31,22 @@ func (l *line) learn(tq *v1alpha1.TaskQueue, now time.Time) {
 	if l.version.isBefore(tq.ResourceVersion) {
 		l.version = version(tq.ResourceVersion)
 		l.queue.Limit(limitsOf(&tq.Spec), now)
+		l.guard(tq, now)
 	}
+}
+
+// guard takes the breaker's settings. A breaker that this process has not known goes on from what another has written of it.
+func (l *line) guard(tq *v1alpha1.TaskQueue, now time.Time) {
+	switch settings := breakerOf(&tq.Spec.Breaker); {
+	case tq.Spec.Breaker == v1alpha1.BreakerSpec{}:
+		l.breaker = nil
+	case l.breaker == nil:
+		l.breaker = queue.NewBreaker(settings, plan.BreakerRecord(&tq.Status.Breaker), now)
+	default:
+		l.breaker.Set(settings, now)
+		return
+	}
+	l.queue.Guard(l.breaker)
 }
 
 // place is a task that waits in a line, was let start, or holds capacity. What was seen of the task and of its term is kept with the
@@ -86,4 +103,17 @@ func limitsOf(spec *v1alpha1.TaskQueueSpec) queue.Limits {
 		limits.Overrides[o.Name] = queue.Share{Concurrency: int(o.Concurrency), Weight: int(o.Weight)}
 	}
 	return limits
+}
+
+// breakerOf is what a TaskQueue's spec says of its breaker.
+func breakerOf(spec *v1alpha1.BreakerSpec) queue.BreakerSettings {
+	return queue.BreakerSettings{
+		FailurePercent: int(spec.FailurePercent),
+		MinSamples:     int(cmp.Or(spec.MinSamples, v1alpha1.DefaultBreakerMinSamples)),
+		Window:         time.Duration(spec.WindowSeconds) * time.Second,
+		SameFailures:   int(spec.SameFailures),
+		OpenFor:        time.Duration(spec.OpenSeconds) * time.Second,
+		Probes:         int(spec.Probes),
+		Override:       queue.Override(spec.Override),
+	}
 }

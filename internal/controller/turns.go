@@ -146,16 +146,36 @@ func (t *Turns) IsGranted(task *v1alpha1.LeasedTask) bool {
 	return p != nil && p.uid == string(task.UID) && p.isTermOpen
 }
 
-// Learn notes a TaskQueue as it was read, lets start who may, and says what its queue does now. again is when to learn of it again,
-// should nothing change before; 0: when something does. false: nobody knows yet who holds capacity.
-func (t *Turns) Learn(tq *v1alpha1.TaskQueue) (counts queue.Counts, again time.Duration, isKnown bool) {
+// Learn notes a TaskQueue as it was read, lets start who may, and says what the queue does now. again is when to learn of it again,
+// should nothing change before; 0: when something does. nil: nobody knows yet who holds capacity.
+func (t *Turns) Learn(tq *v1alpha1.TaskQueue) (is *plan.QueueState, again time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
 	l := t.lineOf(client.ObjectKeyFromObject(tq))
 	l.learn(tq, now)
 	again = t.dispatch(l, nil)
-	return l.queue.Counts(now), again, t.isSeeded
+	if !t.isSeeded {
+		return nil, 0
+	}
+	is = &plan.QueueState{Counts: l.queue.Counts(now)}
+	if l.breaker != nil {
+		is.Breaker = new(l.breaker.Record(now))
+		if n, until := l.breaker.Admits(now); n == 0 {
+			again = sooner(again, until)
+		}
+	}
+	return is, again
+}
+
+// Observe notes what became of an attempt. It comes before what is seen of the task then.
+func (t *Turns) Observe(task *v1alpha1.LeasedTask, result queue.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.lines[queueOf(task)]; l != nil && l.breaker != nil {
+		l.breaker.Observe(result, t.clock.Now())
+		t.tellQueue(l.name)
+	}
 }
 
 // QueueGone notes that there is no TaskQueue of the name. Whoever holds capacity there goes on, and still does should it be made anew.

@@ -232,7 +232,7 @@ func TestARateSaysWhenToLookAgain(t *testing.T) {
 	w.queue.Spec.Dispatch = v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 60, Algorithm: v1alpha1.RateLeakyBucket}
 	w.asks("a", "b")
 	for range 2 {
-		_, again, _ := w.Learn(w.queue)
+		_, again := w.Learn(w.queue)
 		if again != time.Minute {
 			t.Errorf("to be learnt of again in %s", again)
 		}

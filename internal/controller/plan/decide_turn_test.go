@@ -35,6 +35,10 @@ var turnTable = map[string]decision{
 		given: []func(*Snapshot){available, queued, awaits(queue.RateLimited, 7)},
 		want:  waitsForTurn("Available attempt 0", "RateLimited"),
 	},
+	"its breaker is open": {
+		given: []func(*Snapshot){available, queued, awaits(queue.BreakerOpen, 7)},
+		want:  waitsForTurn("Available attempt 0", "BreakerOpen"),
+	},
 	"the queue is paused": {
 		given: []func(*Snapshot){available, queued, paused(v1alpha1.PauseHold), awaits(queue.QueuePaused, 7)},
 		want:  waitsForTurn("Available attempt 0", "QueuePaused"),
@@ -169,9 +173,10 @@ func TestWhatATaskIsToldWhileItWaitsForItsTurn(t *testing.T) {
 			"TaskQueue bulk: its concurrency of 3 is used up; the task is among the next 8; held by LeasedTask a, b, c, and 2 more"},
 		"the tenant's": {[]func(*Snapshot){awaits(queue.TenantConcurrency, 1)},
 			"TaskQueue bulk: the concurrency of 3 of tenant default is used up; the task is among the next 1; held by LeasedTask a, b, c, and 2 more"},
-		"a rate":  {[]func(*Snapshot){awaits(queue.RateLimited, 2000)}, "TaskQueue bulk: it starts 3 in 1m0s; the task is among the next 2048"},
-		"a pause": {[]func(*Snapshot){paused(v1alpha1.PauseHold), awaits(queue.QueuePaused, 7)}, "TaskQueue bulk is paused: spec.paused is Hold"},
-		"missing": {[]func(*Snapshot){noQueue}, "there is no TaskQueue bulk in the namespace"},
+		"a rate":    {[]func(*Snapshot){awaits(queue.RateLimited, 2000)}, "TaskQueue bulk: it starts 3 in 1m0s; the task is among the next 2048"},
+		"a breaker": {[]func(*Snapshot){awaits(queue.BreakerOpen, 7)}, "TaskQueue bulk: its breaker is open; the task is among the next 8"},
+		"a pause":   {[]func(*Snapshot){paused(v1alpha1.PauseHold), awaits(queue.QueuePaused, 7)}, "TaskQueue bulk is paused: spec.paused is Hold"},
+		"missing":   {[]func(*Snapshot){noQueue}, "there is no TaskQueue bulk in the namespace"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -233,4 +238,9 @@ func TestSinceWhenATaskWaits(t *testing.T) {
 			t.Errorf("since %s, want %s", got, step.want)
 		}
 	}
+}
+
+// attachable is a key whose work another task has done.
+func attachable(s *Snapshot) {
+	locked(key.Idempotency, answered("other", "uid-9", ownHash, time.Hour))(s)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing/bug"
 	"github.com/leasehold-io/leasehold/internal/fencing/key"
 	"github.com/leasehold-io/leasehold/internal/fencing/mailbox"
+	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
 // Plan is what to do about a task, in the order of its fields. The zero plan does nothing.
@@ -41,6 +42,8 @@ type Plan struct {
 	// DeleteTask deletes the task: its time to live has passed.
 	DeleteTask bool
 
+	// Result is what is put on record of an attempt, for the breaker of the task's queue.
+	Result *queue.Result
 	// Events and Counts follow once all of the above is done.
 	Events []Event
 	Counts []Count
@@ -120,6 +123,7 @@ func Decide(s *Snapshot) Plan {
 		if p, applies := rule.decide(s); applies {
 			p.Rule = rule.name
 			s.watchDeadline(&p)
+			p.Result = s.result(&p)
 			sweep(s, &p)
 			return p
 		}

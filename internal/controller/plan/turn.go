@@ -82,7 +82,9 @@ func (s *Snapshot) limitOf(w *queue.Waiting) string {
 		return fmt.Sprintf("the concurrency of %d of tenant %s is used up", w.Limit, s.Task.TenantName())
 	case queue.RateLimited:
 		return fmt.Sprintf("it starts %d in %s", w.Limit, w.Period)
-	case queue.QueuePaused, queue.BreakerOpen, queue.Queued:
+	case queue.BreakerOpen:
+		return "its breaker is open"
+	case queue.QueuePaused, queue.Queued:
 	}
 	return string(w.Reason)
 }
@@ -110,4 +112,31 @@ func byWhom(w *queue.Waiting) string {
 		others = fmt.Sprintf(", and %d more", n)
 	}
 	return "; held by LeasedTask " + strings.Join(w.Holders, ", ") + others
+}
+
+// result is what a plan puts on record of an attempt, as the breaker of the task's queue takes it; nil: nothing. That an attempt was
+// disrupted or stopped says nothing of what the tasks depend on, and neither does a probe.
+func (s *Snapshot) result(p *Plan) *queue.Result {
+	if s.Task.Spec.QueueName == "" || p.Status == nil {
+		return nil
+	}
+	last := lastOf(p.Status.History)
+	if last.Attempt <= lastOf(s.Task.Status.History).Attempt || last.Evidence == v1alpha1.EvidenceKey {
+		return nil
+	}
+	r := &queue.Result{ID: string(s.Task.UID), Outcome: queue.Neither}
+	switch {
+	case s.isRecorded():
+		r.Started = s.Term.GrantTime
+	case last.StartTime != nil:
+		r.Started = last.StartTime.Time
+	}
+	switch {
+	case last.ProbeFor > 0:
+	case last.Outcome == v1alpha1.AttemptSucceeded:
+		r.Outcome = queue.Succeeded
+	case last.Outcome == v1alpha1.AttemptFailed:
+		r.Outcome, r.Fingerprint = queue.Failed, Fingerprint(s.Task.Name, last)
+	}
+	return r
 }
