@@ -61,7 +61,8 @@ func clientWith(t *testing.T, objects ...client.Object) client.Client {
 		}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithIndex(&v1alpha1.LeasedTask{}, tasksByKey, keysWanted).WithIndex(&coordinationv1.Lease{}, keysByLetter, lettersOf).Build()
+		WithIndex(&v1alpha1.LeasedTask{}, tasksByKey, keysWanted).WithIndex(&v1alpha1.LeasedTask{}, tasksByQueue, queueWanted).
+		WithIndex(&coordinationv1.Lease{}, keysByLetter, lettersOf).Build()
 }
 
 // TestWhoIsWoken: a free key wakes the eight that have waited longest and can take it, an answer and a block all, a new
@@ -122,6 +123,9 @@ type wakes struct {
 }
 
 func (q *wakes) Add(r reconcile.Request) { q.names = append(q.names, r.Name) }
+func (q *wakes) AddAfter(r reconcile.Request, d time.Duration) {
+	q.names = append(q.names, r.Name+" "+d.String())
+}
 
 func TestWhatTheKeeperIsToldOf(t *testing.T) {
 	was, task := serialTask(0), serialTask(0, ended(v1alpha1.PhaseCancelled))

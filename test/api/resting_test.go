@@ -22,7 +22,21 @@ import (
 type resting struct {
 	*scene
 	*world
-	task *modelTask
+	task  *modelTask
+	queue *v1alpha1.TaskQueue
+}
+
+// queues makes the queue bulk, in which another task runs, as both operators have seen.
+func (r *resting) queues(spec *v1alpha1.TaskQueueSpec) {
+	r.Helper()
+	r.queue = r.makeQueue("bulk", *spec)
+	other := &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "other", UID: "other", ResourceVersion: "1"},
+		Spec: v1alpha1.LeasedTaskSpec{QueueName: "bulk"}, Status: v1alpha1.LeasedTaskStatus{Phase: v1alpha1.PhaseRunning}}
+	for _, o := range r.operators {
+		seeder := &controller.Seeder{Turns: o.reconciler.Turns, Live: client.NewNamespacedClient(admin, r.namespace)}
+		r.ok(seeder.Seed(r.ctx))
+		o.reconciler.Turns.See(other, nil)
+	}
 }
 
 // passes makes passes, without time passing, until one writes nothing.
@@ -89,6 +103,7 @@ func TestCase34ReconcilingTwiceWritesNothing(t *testing.T) {
 	}
 	tests := map[string]struct { // by phase, and what it waits for
 		labels map[string]string
+		queue  *v1alpha1.TaskQueueSpec // of the queue bulk, in which another task runs
 		change func(*v1alpha1.LeasedTask)
 		bring  func(*resting)
 	}{
@@ -99,6 +114,20 @@ func TestCase34ReconcilingTwiceWritesNothing(t *testing.T) {
 			for _, o := range r.operators {
 				o.reconciler.Epoch = &controller.ConfigMapEpoch{Live: admin, Name: types.NamespacedName{Namespace: epoch.Namespace, Name: "none"}}
 			}
+		}},
+		"Available QueueMissing":      {change: inQueue("bulk")},
+		"Available QueueConcurrency":  {queue: &v1alpha1.TaskQueueSpec{Concurrency: 1}},
+		"Available TenantConcurrency": {queue: &v1alpha1.TaskQueueSpec{Tenants: v1alpha1.TenantsSpec{Concurrency: 1}}},
+		"Available RateLimited":       {queue: &v1alpha1.TaskQueueSpec{Dispatch: v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 600}}},
+		"Available QueuePaused":       {queue: &v1alpha1.TaskQueueSpec{Paused: v1alpha1.PauseHold}},
+		"Available BreakerOpen":       {queue: &v1alpha1.TaskQueueSpec{Breaker: v1alpha1.BreakerSpec{Override: v1alpha1.BreakerForcedOpen}}},
+		"Running, its queue on hold": {queue: &v1alpha1.TaskQueueSpec{}, bring: func(r *resting) {
+			r.runs()
+			r.changeQueue(r.queue, func(spec *v1alpha1.TaskQueueSpec) { spec.Paused = v1alpha1.PauseHold })
+		}},
+		"Running, its queue drained": {queue: &v1alpha1.TaskQueueSpec{}, bring: func(r *resting) {
+			r.runs()
+			r.changeQueue(r.queue, func(spec *v1alpha1.TaskQueueSpec) { spec.Paused = v1alpha1.PauseDrain })
 		}},
 		"Available WorkerRole": {change: func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = "My_SA" }},
 		"Claimed PodStarting":  {},
@@ -135,6 +164,10 @@ func TestCase34ReconcilingTwiceWritesNothing(t *testing.T) {
 			r.operators = [2]*operator{r.newOperator("leader"), r.newOperator("rival")}
 			task := r.start("resting", func(task *v1alpha1.LeasedTask) {
 				task.Labels = map[string]string{handDriven: "true"}
+				if test.queue != nil {
+					r.queues(test.queue)
+					inQueue("bulk")(task)
+				}
 				if test.change != nil {
 					test.change(task)
 				}
