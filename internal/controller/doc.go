@@ -10,6 +10,8 @@
 //	pods.go        creating, deleting and limiting Pods; what a refusal means
 //	deadletter.go  making dead letters
 //	replay.go      a second, small controller: it answers the replay requests of dead letters; see package replay
+//	turns.go       the queues in memory: who waits, who holds capacity; with turnline.go, and turnseed.go for a new leader
+//	queuekeeper.go a controller of TaskQueues: their status, metrics and events
 //	observer.go    since when this process has seen a term unchanged, and when to look again
 //	sight.go       whether this process can see at all
 //	epoch.go       the epoch, read live at each grant

@@ -67,7 +67,6 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 		return nil, err
 	}
 	s.Term = term
-	r.Turns.See(task, term)
 	if s.Queue, err = r.readQueue(ctx, task); err != nil {
 		return nil, err
 	}

@@ -80,8 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// decide asks the rules, and the task's queue where they leave it to that. A task that goes on without its queue leaves it.
+// decide asks the rules, and the task's queue where they leave it to that. A task that goes on without its queue leaves it; what it
+// holds is seen first.
 func (r *Reconciler) decide(s *plan.Snapshot) plan.Plan {
+	r.Turns.See(s.Task, s.Term)
 	p := plan.Decide(s)
 	if p.AskTurn {
 		s.Turn = r.Turns.Ask(s.Task, s.Queue)

@@ -233,6 +233,21 @@ func TestTheNextAttemptTakesATurn(t *testing.T) {
 	}
 }
 
+// TestATaskWhosePodIsRefusedKeepsItsPlace: it was granted, and the answer about its Pod comes after that.
+func TestATaskWhosePodIsRefusedKeepsItsPlace(t *testing.T) {
+	s := withQueues(t)
+	s.closeQuota()
+	tq := s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
+	for i := range 4 {
+		s.start(fmt.Sprintf("task-%d", i), inQueue("bulk"))
+	}
+	s.untilQueue(tq, "full", counts(3, 1))
+	time.Sleep(2 * time.Second)
+	if starts, most := s.judge.seen(); most != 1 || len(starts) != 1 {
+		t.Errorf("%v started, %d at the same time", starts, most)
+	}
+}
+
 func TestADeletedTaskLeavesItsQueueAtOnce(t *testing.T) {
 	s := withQueues(t)
 	tq := s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
