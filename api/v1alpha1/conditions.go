@@ -62,6 +62,7 @@ const (
 	WaitingKeyBlocked        = "KeyBlocked"        // a dead letter with onDeadLetter: BlockKey has the key; the message names it
 	WaitingKeyRefused        = "KeyRefused"        // the API server does not take the key's Lease; the message quotes it
 	WaitingQueueMissing      = "QueueMissing"      // there is no TaskQueue of the name spec.queueName
+	WaitingQueueRevision     = "QueueRevision"     // the ControllerRevision of what the queue gives the task cannot be written, or is gone; the message says which
 	WaitingQueuePaused       = "QueuePaused"       // the queue is paused
 	WaitingQueueConcurrency  = "QueueConcurrency"  // the queue's concurrency is used up
 	WaitingTenantConcurrency = "TenantConcurrency" // the tenant's concurrency in the queue is used up
@@ -124,6 +125,10 @@ const (
 	TaskLabel = "leasehold.io/task"
 	// FingerprintLabel is on every dead letter; its value is the fingerprint of the failure.
 	FingerprintLabel = "leasehold.io/fingerprint"
+	// QueueLabel is on every ControllerRevision of what a queue gives to its tasks; its value is the queue's name, shortened if it must be.
+	QueueLabel = "leasehold.io/queue"
+	// QueueNameAnnotation is the queue's name, there. It may be longer than a label's value can be.
+	QueueNameAnnotation = "leasehold.io/queue-name"
 	// TaskNameAnnotation is the task's name. It may be longer than a label's value can be.
 	TaskNameAnnotation = "leasehold.io/task-name"
 	// AttemptAnnotation is the attempt's number, on its Pod.

@@ -46,6 +46,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.result) || (has(self.result) && self.result == oldSelf.result)",message="immutable once set",reason=FieldValueForbidden,fieldPath=".result"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.resultRef) || (has(self.resultRef) && self.resultRef == oldSelf.resultRef)",message="immutable once set",reason=FieldValueForbidden,fieldPath=".resultRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.result) || !has(self.resultRef)",message="there is a result already: one of the two is the result",fieldPath=".resultRef"
+// +kubebuilder:validation:XValidation:rule="(!has(oldSelf.fencingToken) && !has(oldSelf.deadLetterName) && !has(oldSelf.queueRevision)) || (has(self.queueRevision) == has(oldSelf.queueRevision) && (!has(self.queueRevision) || self.queueRevision == oldSelf.queueRevision))",message="is fixed with the first grant",reason=FieldValueForbidden,fieldPath=".queueRevision"
 type LeasedTaskStatus struct {
 	// phase is where the task stands.
 	// +optional
@@ -99,6 +100,14 @@ type LeasedTaskStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	LeaseUID string `json:"leaseUID,omitempty"`
+
+	// queueRevision names the ControllerRevision that keeps what the task's queue gave it: template and defaults, as they were at the
+	// first grant. They count together with the spec from then on, whatever becomes of the queue. Unset: nothing is fixed yet,
+	// or the queue gave nothing.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	QueueRevision string `json:"queueRevision,omitempty"`
 
 	// result is what the worker gave as its result, in $LEASEHOLD_RESULT_FILE or by the agent's socket, verified; at most 32 KiB.
 	// Unset unless Completed.

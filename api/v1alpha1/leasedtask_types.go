@@ -19,7 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",message="status cannot be removed",reason=FieldValueForbidden,fieldPath=".status"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || self.spec.template == oldSelf.spec.template",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.template"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.template) == has(oldSelf.spec.template) && (!has(self.spec.template) || self.spec.template == oldSelf.spec.template))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.template"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.workerContainer) == has(oldSelf.spec.workerContainer) && (!has(self.spec.workerContainer) || self.spec.workerContainer == oldSelf.spec.workerContainer))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.workerContainer"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.payload) == has(oldSelf.spec.payload) && (!has(self.spec.payload) || self.spec.payload == oldSelf.spec.payload))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.payload"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || (!has(oldSelf.status.fencingToken) && !has(oldSelf.status.deadLetterName)) || (has(self.spec.payloadFrom) == has(oldSelf.spec.payloadFrom) && (!has(self.spec.payloadFrom) || self.spec.payloadFrom == oldSelf.spec.payloadFrom))",message="immutable after the first grant",reason=FieldValueForbidden,fieldPath=".spec.payloadFrom"
@@ -64,11 +64,12 @@ type LeasedTaskList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || !has(self.payloadFrom)",message="excludes spec.payload: set one of the two",fieldPath=".payloadFrom"
-// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) > 0",message="needs at least one container",fieldPath=".template"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || has(self.workerContainer) || size(self.template.spec.containers) == 1",message="is required when the template has more than one container: it names the one that does the work",fieldPath=".workerContainer"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.workerContainer) || self.template.spec.containers.exists(c, c.name == self.workerContainer)",message="names no container of the template",fieldPath=".workerContainer"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT; to find that, run `docker inspect --format '{{json .Config.Entrypoint}}' IMAGE` or `crane config IMAGE`",fieldPath=".template"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="has(self.template) || has(self.queueName)",message="is required unless spec.queueName names a queue that has one",reason=FieldValueRequired,fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || (has(self.template.spec) && size(self.template.spec.containers) > 0)",message="needs at least one container",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || has(self.workerContainer) || size(self.template.spec.containers) == 1",message="is required when the template has more than one container: it names the one that does the work",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || !has(self.workerContainer) || self.template.spec.containers.exists(c, c.name == self.workerContainer)",message="names no container of the template",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT; to find that, run `docker inspect --format '{{json .Config.Entrypoint}}' IMAGE` or `crane config IMAGE`",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="has(self.replayOf) == has(oldSelf.replayOf) && (!has(self.replayOf) || self.replayOf == oldSelf.replayOf)",message="immutable",reason=FieldValueForbidden,fieldPath=".replayOf"
 // +kubebuilder:validation:XValidation:rule="(has(self.onLostAttempt) && self.onLostAttempt == 'Reconcile') == has(self.reconcile)",message="is required with onLostAttempt Reconcile, and with no other",fieldPath=".reconcile"
 // +kubebuilder:validation:XValidation:rule="has(self.idempotencyKey) == has(oldSelf.idempotencyKey) && (!has(self.idempotencyKey) || self.idempotencyKey == oldSelf.idempotencyKey)",message="immutable",reason=FieldValueForbidden,fieldPath=".idempotencyKey"
@@ -159,8 +160,9 @@ type LeasedTaskSpec struct {
 	// terminationGracePeriodSeconds and activeDeadlineSeconds are set by the operator; see stopGraceSeconds. So are the
 	// worker container's terminationMessagePath and terminationMessagePolicy, to their defaults: the agent reports there.
 	// Of the metadata, labels, annotations and finalizers are used.
-	// Init containers and sidecars are not fenced. Immutable after the first grant.
-	// +required
+	// Init containers and sidecars are not fenced. Default: that of the queue; required unless queueName names one that has one.
+	// Immutable after the first grant.
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy == 'Never'",message="must be Never: a container restarted in place would run outside its attempt; use spec.retry",fieldPath=".spec.restartPolicy"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.activeDeadlineSeconds)",message="is the operator's; use spec.timeouts of the task",fieldPath=".spec.activeDeadlineSeconds"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.terminationGracePeriodSeconds)",message="is the operator's; use spec.stopGraceSeconds of the task",fieldPath=".spec.terminationGracePeriodSeconds"
@@ -172,8 +174,8 @@ type LeasedTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !c.name.startsWith('leasehold-')) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !c.name.startsWith('leasehold-'))))",message="container names that begin with leasehold- are the operator's",fieldPath=".spec"
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
-	// workerContainer names the container of the template that does the work. Default: the only container.
-	// Required with more than one. Immutable after the first grant.
+	// workerContainer names the container of the template that does the work, the task's or the queue's. Default: the queue's, with
+	// its template, or the only container. Required with more than one. Immutable after the first grant.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -39,9 +40,15 @@ type TaskQueueList struct {
 	Items           []TaskQueue `json:"items"`
 }
 
-// TaskQueueSpec is what the queue allows. An empty one allows everything, in order of priority and age.
+// TaskQueueSpec is what the queue allows, and what it gives to its tasks. An empty one allows everything, in order of priority and age.
 //
 // +kubebuilder:validation:MinProperties=0
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || (has(self.template.spec) && size(self.template.spec.containers) > 0)",message="needs at least one container",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.workerContainer) || has(self.template)",message="needs spec.template: it names one of its containers",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || has(self.workerContainer) || size(self.template.spec.containers) == 1",message="is required when the template has more than one container: it names the one that does the work",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || !has(self.workerContainer) || self.template.spec.containers.exists(c, c.name == self.workerContainer)",message="names no container of the template",fieldPath=".workerContainer"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || (has(c.command) && size(c.command) > 0))",message="the worker container needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT",fieldPath=".template"
+// +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.concurrency) || !has(self.tenants) || !has(self.tenants.concurrency) || self.tenants.concurrency <= self.concurrency",message="must not be above spec.concurrency: no tenant could ever use it",fieldPath=".tenants.concurrency"
 // +kubebuilder:validation:XValidation:rule="!has(self.concurrency) || !has(self.tenants) || !has(self.tenants.overrides) || self.tenants.overrides.all(t, !has(t.concurrency) || t.concurrency <= self.concurrency)",message="no concurrency of a tenant may be above spec.concurrency: the tenant could never use it",fieldPath=".tenants.overrides"
 type TaskQueueSpec struct {
@@ -69,6 +76,33 @@ type TaskQueueSpec struct {
 	// as by suspend: none is charged to a budget, and a success that was submitted first counts. Default No.
 	// +optional
 	Paused PauseMode `json:"paused,omitempty"`
+
+	// template is the Pod that runs one attempt of a task that has no template itself, under the same rules as that: a task's own
+	// replaces it, and the two are not merged. A change is for tasks that have had no grant yet: with its first, what the queue
+	// gives a task is fixed for it, as a ControllerRevision. Default: every task needs its own.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy == 'Never'",message="must be Never: a container restarted in place would run outside its attempt; use spec.defaults.retry",fieldPath=".spec.restartPolicy"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.activeDeadlineSeconds)",message="is the operator's; use spec.defaults.timeouts",fieldPath=".spec.activeDeadlineSeconds"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.terminationGracePeriodSeconds)",message="is the operator's; use spec.defaults.stopGraceSeconds",fieldPath=".spec.terminationGracePeriodSeconds"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.shareProcessNamespace) || !self.spec.shareProcessNamespace",message="cannot be true: the agent must be process 1 of its container to fence it",fieldPath=".spec.shareProcessNamespace"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.hostPID) || !self.spec.hostPID",message="cannot be true: the agent must be process 1 of its container to fence it",fieldPath=".spec.hostPID"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.os) || self.spec.os.name == 'linux'",message="the agent runs on Linux only",fieldPath=".spec.os"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !has(c.restartPolicy) && !has(c.restartPolicyRules)) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !has(c.restartPolicyRules))))",message="containers cannot have a restart policy of their own: a container restarted in place would run outside its attempt",fieldPath=".spec.containers"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.volumes) || self.spec.volumes.all(v, !v.name.startsWith('leasehold-'))",message="volume names that begin with leasehold- are the operator's",fieldPath=".spec.volumes"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || (self.spec.containers.all(c, !c.name.startsWith('leasehold-')) && (!has(self.spec.initContainers) || self.spec.initContainers.all(c, !c.name.startsWith('leasehold-'))))",message="container names that begin with leasehold- are the operator's",fieldPath=".spec"
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+
+	// workerContainer names the container of the template that does the work, unless the task names another. Default: the only
+	// container. Required with more than one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	WorkerContainer string `json:"workerContainer,omitempty"`
+
+	// defaults are what holds for a task that does not say otherwise; what the task says itself always counts. A change is for
+	// tasks that have had no grant yet, as with template. Default: those of the task's own fields.
+	// +optional
+	Defaults TaskDefaults `json:"defaults,omitempty,omitzero"`
 }
 
 // BreakerSpec is what opens the queue's breaker, and closes it again. While it is open nothing starts; what runs goes on. After

@@ -27,6 +27,8 @@ type Options struct {
 	KeepPause time.Duration
 	// QueuePause is the least time between two writes of a TaskQueue's status; 0: the usual time.
 	QueuePause time.Duration
+	// RevisionPatience is how long what a queue gave to its tasks stays after it was last of use; 0: the usual time.
+	RevisionPatience time.Duration
 }
 
 // Add makes a manager, whose cache is that of [CacheOptions], an operator. The sight that it returns tells whether the
@@ -54,6 +56,8 @@ func Add(ctx context.Context, mgr ctrl.Manager, o Options) (*Sight, error) {
 	queues := &QueueKeeper{Client: r.Client, Clock: c, Events: r.Events, Turns: r.Turns, Pause: cmp.Or(o.QueuePause, queuePause)}
 	replayer := &Replayer{Client: r.Client, Live: r.Live, Clock: c, Events: r.Events, Retention: o.DeadLetterRetention}
 	keys := &KeyKeeper{Client: r.Client, Live: r.Live, Clock: c}
-	pods := &PodKeeper{Client: r.Client, Clock: c, Keep: o.KeepPods, Pause: cmp.Or(o.KeepPause, keepPause)}
-	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keys.setup(ctx, mgr), pods.setup(ctx, mgr), queues.setup(mgr))
+	revisions := &RevisionKeeper{Client: r.Client, Live: r.Live, Clock: c, Patience: cmp.Or(o.RevisionPatience, revisionPatience)}
+	pods := &PodKeeper{Client: r.Client, Live: r.Live, Clock: c, Keep: o.KeepPods, Pause: cmp.Or(o.KeepPause, keepPause)}
+	return sight, errors.Join(r.setup(ctx, mgr, o.Concurrency), replayer.setup(mgr), keys.setup(ctx, mgr), pods.setup(ctx, mgr),
+		queues.setup(mgr), revisions.setup(ctx, mgr))
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,21 +14,26 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 )
 
-// CacheOptions keeps what is not ours out of memory: Pods and Leases by label, RoleBindings by name, no managed fields, and no payloads.
+// CacheOptions keeps what is not ours out of memory: Pods, Leases and what queues gave by label, RoleBindings by name, no managed fields, and no payloads.
 func CacheOptions() cache.Options {
 	isOurs, err := labels.NewRequirement(v1alpha1.TaskLabel, selection.Exists, nil)
 	if err != nil {
 		panic(err) // programming error: a constant label
 	}
 	ours := labels.NewSelector().Add(*isOurs)
+	isQueues, err := labels.NewRequirement(v1alpha1.QueueLabel, selection.Exists, nil)
+	if err != nil {
+		panic(err) // programming error: a constant label
+	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.LeasedTask{}:  {Transform: stripTask},
-			&v1alpha1.DeadLetter{}:  {Transform: stripDeadLetter},
-			&corev1.Pod{}:           {Label: ours, Transform: stripPod},
-			&coordinationv1.Lease{}: {Label: ours},
-			&rbacv1.RoleBinding{}:   {Field: fields.OneTermEqualSelector("metadata.name", WorkerRole)},
+			&v1alpha1.LeasedTask{}:       {Transform: stripTask},
+			&v1alpha1.DeadLetter{}:       {Transform: stripDeadLetter},
+			&corev1.Pod{}:                {Label: ours, Transform: stripPod},
+			&coordinationv1.Lease{}:      {Label: ours},
+			&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*isQueues)},
+			&rbacv1.RoleBinding{}:        {Field: fields.OneTermEqualSelector("metadata.name", WorkerRole)},
 		},
 	}
 }

@@ -8,6 +8,7 @@
 //	execute.go     the five steps
 //	grant.go       the one step whose status depends on its own answer: the token
 //	pods.go        creating, deleting and limiting Pods; what a refusal means
+//	revisions.go   what a queue gives its tasks: read, and kept with the first grant
 //	deadletter.go  making dead letters
 //	replay.go      a second, small controller: it answers the replay requests of dead letters; see package replay
 //	turns.go       the queues in memory: who waits, who holds capacity; with turnline.go, and turnseed.go for a new leader

@@ -22,9 +22,18 @@ import (
 )
 
 // execute carries a plan out, and says when to look again. An answer that the plan could not know, a missing epoch, a
-// refused dead letter, key or Pod, a key that was taken, goes into the snapshot, and the same rules decide again, once for each.
+// refused revision, dead letter, key or Pod, a key that was taken, goes into the snapshot, and the same rules decide again, once for each.
 func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan) (time.Duration, error) {
 	log.FromContext(ctx).V(3).Info("Decided", "rule", p.Rule, "live", s.Live)
+	if p.Keep != nil {
+		refusal, err := r.keepRevision(ctx, s.Task, p.Keep)
+		if err != nil {
+			return 0, err
+		}
+		if s.RevisionRefusal = refusal; refusal != "" {
+			return r.execute(ctx, s, plan.Decide(s))
+		}
+	}
 	switch {
 	case p.Grant != nil:
 		problem, err := r.grant(ctx, s, &p)
@@ -61,7 +70,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 		return 0, err
 	}
 	if p.CreatePod {
-		refusal, err := r.createPod(ctx, s.Task)
+		refusal, err := r.createPod(ctx, s)
 		if err != nil {
 			return 0, err
 		}
@@ -131,11 +140,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *plan.Snapshot, status *
 		return fmt.Errorf("illegal phase change %s to %s", s.Task.Status.Phase, status.Phase)
 	}
 	next := s.Task.DeepCopy()
-	next.Status = *status
+	next.Status = *status // the patch is the difference of the two, and so of the status alone
 	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.Task, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return err // conflict and not-found are outcomes; the caller adds the rule
 	}
+	next.Spec = s.Task.Spec // not the API server's answer: that is the task's own alone
 	s.Task = next
 	return nil
 }

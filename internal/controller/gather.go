@@ -57,11 +57,17 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 			r.refused.forget(key)
 			r.unburied.forget(key)
 			r.unkeyed.forget(key)
+			r.unkept.forget(key)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("get task: %w", err)
 	}
 	s := &plan.Snapshot{Task: task, Jitter: r.Random.Jitter(), Suffix: r.Random.Suffix()}
+	source, err := r.sourceOf(ctx, from, task)
+	if err != nil {
+		return nil, err
+	}
+	s.Complete(source)
 	term, err := r.readTerm(ctx, from, task)
 	if err != nil {
 		return nil, err

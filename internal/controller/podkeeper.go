@@ -34,6 +34,7 @@ const (
 // collector of Pods, which knows nothing of tasks, never has a reason to. A request names a namespace.
 type PodKeeper struct {
 	Client client.Client // reads from the cache and writes
+	Live   client.Reader
 	Clock  clock.PassiveClock
 	Keep   int // Pods a namespace
 	Pause  time.Duration
@@ -136,6 +137,11 @@ func (k *PodKeeper) gather(ctx context.Context, namespace string) ([]plan.Finish
 		case client.IgnoreNotFound(err) != nil:
 			return nil, fmt.Errorf("get task: %w", err)
 		case err == nil && task.UID == owner.UID:
+			source, err := sourceOnRecord(ctx, k.Client, k.Live, task)
+			if err != nil {
+				return nil, err
+			}
+			task.Spec = plan.Effective(task.Spec, source.Given)
 			finished = append(finished, plan.Finished{Pod: pod, Task: task})
 		}
 	}

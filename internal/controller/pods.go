@@ -20,7 +20,11 @@ import (
 // createPod makes the Pod of the attempt on record. The name comes from that record, so the API server catches a second
 // try. A refusal is an answer about the Pod; any other failure is an error. After a refusal the Pod is not tried again for
 // a while, whatever causes passes meanwhile: a refusal whose text differs each time would otherwise cause them itself.
-func (r *Reconciler) createPod(ctx context.Context, task *v1alpha1.LeasedTask) (*plan.PodRefusal, error) {
+func (r *Reconciler) createPod(ctx context.Context, s *plan.Snapshot) (*plan.PodRefusal, error) {
+	task := s.Task
+	if s.Source.IsLost {
+		return &plan.PodRefusal{Kind: plan.RefusedError, Message: plan.LostRevision(task)}, nil
+	}
 	pod := plan.Pod(task, r.Agent)
 	if refusal, isRecent := r.refused.recent(task, r.Clock.Now()); isRecent {
 		return refusal, nil

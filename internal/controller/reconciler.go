@@ -47,6 +47,7 @@ type Reconciler struct {
 	refused  refusals[*plan.PodRefusal] // of attempts' Pods
 	unburied refusals[string]           // of dead letters
 	unkeyed  refusals[string]           // of keys' Leases
+	unkept   refusals[string]           // of what queues give
 }
 
 // conflictPause is when to look again after losing a race, should no event come first.

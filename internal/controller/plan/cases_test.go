@@ -71,7 +71,7 @@ func podNamed(s *Snapshot, name string) *corev1.Pod {
 
 // writes reports whether a plan writes anything, and does not merely wait.
 func (p *Plan) writes() bool {
-	return p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.Status != nil || p.CreatePod || p.DeleteTask ||
+	return p.Keep != nil || p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.Status != nil || p.CreatePod || p.DeleteTask ||
 		len(p.DeletePods) > 0 || len(p.LimitPods) > 0
 }
 

@@ -18,6 +18,9 @@ func (s *Snapshot) wind(status *v1alpha1.LeasedTaskStatus) {
 	if status.Phase.IsFinished() || s.isTimeUp() || status.DeadLetterName != "" { // it stays for the record, and nothing turns it back
 		return
 	}
+	if total == 0 && (s.Source.IsMissing || s.Source.IsLost) { // it may be the queue's
+		return
+	}
 	if total == 0 {
 		status.Deadline, status.RemainingSeconds = nil, nil
 		return
@@ -87,6 +90,9 @@ func timeUp(s *Snapshot) (Plan, bool) {
 
 // timeUpMessage says which of the clocks it was.
 func timeUpMessage(spec *v1alpha1.LeasedTaskSpec) string {
+	if spec.TotalLimit() == 0 { // it was the queue's, which is gone
+		return "the task's total time is over"
+	}
 	return fmt.Sprintf("the task's total time is over: timeouts.totalSeconds is %s", spec.TotalLimit())
 }
 

@@ -67,6 +67,7 @@ var tables = map[string]map[string]decision{
 	"deadline":  deadlineTable,
 	"worker":    workerTable,
 	"turn":      turnTable,
+	"queue":     queueTable,
 }
 
 // TestDecide runs all tables.

@@ -18,6 +18,8 @@ type Plan struct {
 	// Rule names the rule that decided.
 	Rule Rule
 
+	// Keep is what the task's queue gives it, to be kept before anything rests on it.
+	Keep *Revision
 	// Grant begins a term. Its status follows from the token that the write returns: see Granted.
 	Grant *mailbox.Grant
 	// Stop asks the holder of the term to end.
@@ -124,6 +126,7 @@ func Decide(s *Snapshot) Plan {
 			p.Rule = rule.name
 			s.watchDeadline(&p)
 			p.Result = s.result(&p)
+			s.keepRevision(&p)
 			sweep(s, &p)
 			return p
 		}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
-	"github.com/leasehold-io/leasehold/internal/controller/plan/verify"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
@@ -35,8 +34,10 @@ const (
 	RuleGiveUp Rule = "GiveUp"
 	// RuleCancelled: cancel is requested, no term is open, and no process of the task can run any more: the end.
 	RuleCancelled Rule = "Cancelled"
-	// RuleSpecInvalid: the spec asks for what cannot be done; the task rests until it is repaired.
+	// RuleSpecInvalid: the spec, with what its queue gives, asks for what cannot be done; the task rests until that is repaired.
 	RuleSpecInvalid Rule = "SpecInvalid"
+	// RuleAwaitRevision: what the queue gives the task cannot be kept, or was not.
+	RuleAwaitRevision Rule = "AwaitRevision"
 	// RuleTimeUp: timeouts.totalSeconds is over, and no term is open: that there will be no further attempt is put on record.
 	RuleTimeUp Rule = "TimeUp"
 	// RuleSuspended: the task is suspended, and no term is open: it rests until its spec changes.
@@ -124,6 +125,7 @@ var rules = []rule{
 	{RuleAwaitRelease, when(isExpired, awaitRelease)},
 	{RuleGiveUp, when(isClosed, giveUp)},
 	{RuleCancelled, when(isClosed, cancelled)},
+	{RuleAwaitRevision, when(isReady, awaitRevision)},
 	{RuleTimeUp, when(isReady, timeUp)},
 	{RuleSpecInvalid, when(isAvailable, specInvalid)},
 	{RuleSuspended, when(isReady, suspended)},
@@ -192,8 +194,8 @@ func accept(s *Snapshot) (Plan, bool) {
 	}
 	status := s.status()
 	status.Phase = v1alpha1.PhaseAvailable
-	if err := verify.Compile(s.Task.Spec.Verify); err != nil {
-		return s.refuseSpec(status, err), true
+	if p, isRefused := s.refuseSpec(status); isRefused {
+		return p, true
 	}
 	return s.write(status, waiting{}), true
 }

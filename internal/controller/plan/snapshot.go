@@ -13,8 +13,11 @@ import (
 
 // Snapshot is all that a decision rests on.
 type Snapshot struct {
-	Now  time.Time
+	Now time.Time
+	// Task has its effective spec: see Complete. Its status alone is written.
 	Task *v1alpha1.LeasedTask
+	// Source is where what the task's own spec leaves out comes from.
+	Source Source
 	// Term is the task's term Lease; nil: there is none.
 	Term *fencing.Term
 	// Since is when this process first saw the term's record, or its absence, as it is now: on its own clock, and never
@@ -49,6 +52,8 @@ type Snapshot struct {
 	PodRefusal   *PodRefusal
 	// KeyRefusal is another such answer: why the Lease of a key cannot be written; empty: it was not refused in this pass.
 	KeyRefusal string
+	// RevisionRefusal is another such answer: why what the queue gives the task cannot be kept; empty: it was not refused in this pass.
+	RevisionRefusal string
 	// DeadLetterRefusal is another such answer: why the dead letter cannot be written; empty: it was not refused in this pass.
 	DeadLetterRefusal string
 

@@ -21,6 +21,7 @@ type waiting struct {
 
 // write finishes a status: conditions are computed, and it is part of the plan only if it differs from what stands.
 func (s *Snapshot) write(status *v1alpha1.LeasedTaskStatus, w waiting) Plan {
+	s.fix(status)
 	s.setConditions(status, w)
 	if equality.Semantic.DeepEqual(*status, s.Task.Status) {
 		return Plan{}
@@ -42,6 +43,7 @@ func Granted(s *Snapshot, grant *mailbox.Grant, leaseUID string, token fencing.T
 	status.LeaseUID = leaseUID
 	status.NextAttemptTime = nil
 	status.Progress = v1alpha1.Progress{}
+	s.fix(status)
 	s.setConditions(status, waiting{v1alpha1.WaitingPodStarting, termOf(status) + ": Pod " + grant.Holder + " is starting"})
 	return status
 }
