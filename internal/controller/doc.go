@@ -1,5 +1,5 @@
 // Package controller carries plans out. It gathers a snapshot, lets package plan decide, and does what the plan says, in
-// one order, always: (1) compare-and-swap on the Lease, (2) the dead letter, (3) compare-and-swap on the task's status,
+// one order, always, after what a queue gives was kept: (1) compare-and-swap on the Lease, (2) the dead letter, (3) compare-and-swap on the task's status,
 // (4) Pods, (5) events and metrics. Nothing here decides who may run; read package plan for that, and package fencing for why.
 //
 //	add.go         what an operator is made of

@@ -42,7 +42,12 @@ var keyTable = map[string]decision{
 		given: []func(*Snapshot){available, keyed, live, locked(key.Idempotency, heldBy("task", "uid-1", "another hash"))},
 		want:  want{Rule: RuleTakeKey, Lease: `take Idempotency "order-7" over "41"`, Live: true},
 	},
-	"which is looked at also while another key is waited for, once for each change of the spec": {
+	"and so is one that was taken for a shorter lease": {
+		given: []func(*Snapshot){available, serial, live, locked(key.Concurrency, heldBy("task", "uid-1", "")),
+			onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Lease.DurationSeconds = 31 })},
+		want: want{Rule: RuleTakeKey, Lease: `take Concurrency "db" over "41"`, Live: true},
+	},
+	"a payload is looked at also while another key is waited for, once for each change of the spec": {
 		given: []func(*Snapshot){available, keyed, serial, locked(key.Idempotency, heldBy("task", "uid-1", "another hash")), locked(key.Concurrency, heldBy("other", "uid-9", ""))},
 		want:  want{Rule: RuleAwaitKey, Status: "Available attempt 0", Waiting: "KeyBusy", Ready: "False/KeyBusy", Requeue: keyPatience, Live: true},
 	},
@@ -209,7 +214,9 @@ func locked(kind key.Kind, edit func(*key.Lock)) func(*Snapshot) {
 }
 
 func heldBy(name, uid, hash string) func(*key.Lock) {
-	return func(l *key.Lock) { l.Holder, l.HolderUID, l.HolderName, l.Hash = uid, uid, name, hash }
+	return func(l *key.Lock) {
+		l.Holder, l.HolderUID, l.HolderName, l.Hash, l.Duration = uid, uid, name, hash, 30*time.Second
+	}
 }
 
 func blockedBy(letters ...string) func(*key.Lock) {

@@ -92,6 +92,8 @@ func (s *Snapshot) nextKey() (*Key, key.Verdict) {
 			return k, verdict
 		case k.Kind == key.Idempotency && me.Hash != "" && k.Lock.Hash != "" && k.Lock.Hash != me.Hash:
 			return k, key.Free
+		case k.Lock.Duration < me.Duration: // the lease was made longer since, and may be until the first grant: a holder that is gone is waited for
+			return k, key.Free
 		}
 	}
 	return nil, key.Mine
