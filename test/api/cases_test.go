@@ -121,8 +121,16 @@ func TestCase13WhatIsReadLateDoesNoHarm(t *testing.T) {
 
 // TestCase38AGitOpsToolSeesNoDifference: what it applied is what it finds, at once and at the end; applying it again changes nothing.
 func TestCase38AGitOpsToolSeesNoDifference(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.LeasedTask){"of its own": func(*v1alpha1.LeasedTask) {}, "of its queue": leaveToQueue} {
+		t.Run(name, func(t *testing.T) { gitOpsSeesNoDifference(t, change) })
+	}
+}
+
+func gitOpsSeesNoDifference(t *testing.T, change func(*v1alpha1.LeasedTask)) {
 	s := sideBySide(t, nil)
+	s.queue(nil)
 	desired := cluster.Task(s.namespace, "synced", "true")
+	change(desired)
 	desired.Labels, desired.Annotations = map[string]string{"app": "orders"}, map[string]string{"example.com/revision": "7"}
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
 	s.ok(err)

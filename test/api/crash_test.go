@@ -31,9 +31,23 @@ import (
 // in it; a second story ends dead-lettered.
 func TestCase14TheOperatorMayDieAfterEveryWrite(t *testing.T) {
 	stories := map[string]struct {
+		of   func(*v1alpha1.LeasedTask)
 		play func(*mortal)
 		want ending
 	}{
+		"leaves all to its queue, which changes": {of: leaveToQueue, play: func(m *mortal) {
+			queue := m.queue(func(spec *v1alpha1.TaskQueueSpec) {
+				spec.Defaults.Retry = v1alpha1.RetrySpec{MaxAttempts: 2, Backoff: v1alpha1.BackoffSpec{MaxSeconds: 1}}
+			})
+			m.claimed(1).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
+			m.change(queue, func(spec *v1alpha1.TaskQueueSpec) {
+				spec.Template.Spec.Containers[0].Image, spec.Defaults.Retry.MaxAttempts = "second", 9
+			})
+			m.claimed(2).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
+			m.until("given up", cluster.IsFinished)
+			m.hasRun("first", "first")
+			m.must(len(m.revisions()) == 1, "kept are %q", m.revisions())
+		}, want: ending{Phase: v1alpha1.PhaseDeadLettered, Failures: 2, Attempts: 2, Pods: 2, Ends: []string{"NonZeroExit by Submission", "NonZeroExit by Submission"}}},
 		"fails, is lost, succeeds": {play: func(m *mortal) {
 			m.claimed(1).submits(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))})
 			m.claimed(2).vanishes()
@@ -65,7 +79,11 @@ func TestCase14TheOperatorMayDieAfterEveryWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for after := 0; ; after++ {
-				m := newMortal(t, after)
+				m := newMortal(t, after, func(task *v1alpha1.LeasedTask) {
+					if story.of != nil {
+						story.of(task)
+					}
+				})
 				story.play(m)
 				if diff := cmp.Diff(story.want, m.endingOf(m.task)); diff != "" {
 					t.Errorf("dead after write %d (%s): -want +got:\n%s", after, m.lastWords, diff)

@@ -39,7 +39,8 @@ func TestCase28BadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 	}{
 		"no command": {pod(func(p *corev1.PodSpec) { p.Containers[0].Command = nil }),
 			[]string{"spec.template", "needs a command", "crane config"}},
-		"no container": {pod(func(p *corev1.PodSpec) { p.Containers = []corev1.Container{} }), []string{"spec.template", "at least one container"}},
+		"no template, and no queue for one": {func(task *v1alpha1.LeasedTask) { task.Spec.Template = nil }, []string{"spec.template", "is required unless spec.queueName"}},
+		"no container":                      {pod(func(p *corev1.PodSpec) { p.Containers = []corev1.Container{} }), []string{"spec.template", "at least one container"}},
 		"two containers, no worker named": {pod(func(p *corev1.PodSpec) { p.Containers = append(p.Containers, corev1.Container{Name: "b", Image: "b"}) }),
 			[]string{"spec.workerContainer", "required"}},
 		"unknown worker":        {func(task *v1alpha1.LeasedTask) { task.Spec.WorkerContainer = "nobody" }, []string{"spec.workerContainer", "names no container"}},

@@ -94,6 +94,9 @@ func runAll(m *testing.M) int {
 // keptPods is how many finished Pods the operator of this process keeps in a namespace: more than most tests have.
 const keptPods = 3
 
+// revisionPatience is how long the operator of this process keeps what a queue gave and no task needs: longer than any pass takes here.
+const revisionPatience = 2 * time.Second
+
 // handDriven is the label of tasks that the operator of this process leaves to their test.
 const handDriven = "hand-driven"
 
@@ -141,7 +144,9 @@ func startOperator(ctx context.Context) error {
 		return err
 	}
 	agent := plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent}
-	if _, err := controller.Add(ctx, mgr, controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8, KeepPods: keptPods, KeepPause: time.Second, QueuePause: 500 * time.Millisecond}); err != nil {
+	options := controller.Options{Epoch: epoch, Agent: agent, Concurrency: 8, KeepPods: keptPods, KeepPause: time.Second,
+		QueuePause: 500 * time.Millisecond, RevisionPatience: revisionPatience}
+	if _, err := controller.Add(ctx, mgr, options); err != nil {
 		return err
 	}
 	go func() {
