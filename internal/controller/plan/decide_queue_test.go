@@ -76,6 +76,10 @@ var queueTable = map[string]decision{
 		given: []func(*Snapshot){backedOff, pauseOver, bare, lost},
 		want:  want{Rule: RuleAwaitRevision, Status: "Available attempt 1", Waiting: "QueueRevision", Ready: "False/QueueRevision", Requeue: RefusedRetry},
 	},
+	"a deadline that the queue gave stands all the same": {
+		given: []func(*Snapshot){backedOff, pauseOver, bare, lost, dueIn(5 * time.Second)},
+		want:  want{Rule: RuleAwaitRevision, Status: "Available attempt 1", Waiting: "QueueRevision", Ready: "False/QueueRevision", Requeue: 5 * time.Second},
+	},
 	"time goes on, by what is on record": {
 		given: []func(*Snapshot){backedOff, pauseOver, bare, lost, dueIn(0)},
 		want:  want{Rule: RuleTimeUp, Status: "Available attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true},
@@ -133,6 +137,11 @@ func TestWhatTheQueueGaveIsOnRecordWithTheFirstGrant(t *testing.T) {
 	}
 	if again := Granted(later, p.Grant, "lease-1", fencing.Token(9)); again.QueueRevision != status.QueueRevision {
 		t.Errorf("on record is %q after the second grant, was %q", again.QueueRevision, status.QueueRevision)
+	}
+
+	refused := given(available, bare, from(mail), keepRefused) // and its Lease bears a submission that nobody knew of
+	if again := Granted(refused, p.Grant, "lease-1", fencing.Token(9)); again.QueueRevision != "" {
+		t.Errorf("on record is %q, which could not be kept", again.QueueRevision)
 	}
 
 	none := given(available, bare, from(v1alpha1.TaskQueueSpec{Concurrency: 1}), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Template = image("own") }))
