@@ -62,6 +62,7 @@ type LeasedTaskList struct {
 // LeasedTaskSpec is the work to do. Everything but suspend, cancel, priority, ttlSecondsAfterFinished and ttl is immutable after the
 // first grant, and once it is on record that there will be none: what the dead letter keeps is what was given up.
 //
+// +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || size(bytes(self.payload)) <= 65536",message="has more than 65536 bytes: the limit counts bytes, not characters",fieldPath=".payload"
 // +kubebuilder:validation:XValidation:rule="!has(self.payload) || !has(self.payloadFrom)",message="excludes spec.payload: set one of the two",fieldPath=".payloadFrom"
 // +kubebuilder:validation:XValidation:rule="has(self.template) || has(self.queueName)",message="is required unless spec.queueName names a queue that has one",reason=FieldValueRequired,fieldPath=".template"

@@ -79,11 +79,16 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return r.execute(ctx, s, r.decide(s))
 		}
 	}
-	r.announce(s, &p)
+	return r.conclude(ctx, s, &p)
+}
+
+// conclude does what follows once the plan's own writes are made, and says when to look again.
+func (r *Reconciler) conclude(ctx context.Context, s *plan.Snapshot, p *plan.Plan) (time.Duration, error) {
+	r.announce(s, p)
 	if p.Watch > 0 {
 		r.Observer.WakeIn(s.Task, p.Watch)
 	}
-	if err := r.tidy(ctx, &p); err != nil {
+	if err := r.tidy(ctx, p); err != nil {
 		return 0, err
 	}
 	if p.DeleteTask {
