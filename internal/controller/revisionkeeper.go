@@ -35,7 +35,7 @@ type RevisionKeeper struct {
 	Patience time.Duration
 
 	mu     sync.Mutex
-	unused map[types.UID]time.Time // since when
+	unused map[types.NamespacedName]time.Time // since when
 }
 
 const (
@@ -111,13 +111,14 @@ func (k *RevisionKeeper) revisionsOf(ctx context.Context, queue client.Object) (
 func (k *RevisionKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	revision := &appsv1.ControllerRevision{}
 	if err := k.Client.Get(ctx, req.NamespacedName, revision); err != nil {
+		k.left(req.NamespacedName, true) // gone: nothing is left to wait for
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	used, err := k.isUsed(ctx, k.Client, revision)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if left := k.left(revision.UID, used); used || left > 0 {
+	if left := k.left(req.NamespacedName, used); used || left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	if used, err = k.isUsedLive(ctx, revision); err != nil || used {
@@ -127,26 +128,25 @@ func (k *RevisionKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("delete ControllerRevision: %w", err)
 	}
-	k.left(revision.UID, true)
 	return ctrl.Result{}, nil
 }
 
 // left is how long a revision has to go on being unused before it may go.
-func (k *RevisionKeeper) left(uid types.UID, isUsed bool) time.Duration {
+func (k *RevisionKeeper) left(name types.NamespacedName, isUsed bool) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if isUsed {
-		delete(k.unused, uid)
+		delete(k.unused, name)
 		return 0
 	}
 	if k.unused == nil {
-		k.unused = map[types.UID]time.Time{}
+		k.unused = map[types.NamespacedName]time.Time{}
 	}
 	now := k.Clock.Now()
-	if _, ok := k.unused[uid]; !ok {
-		k.unused[uid] = now
+	if _, ok := k.unused[name]; !ok {
+		k.unused[name] = now
 	}
-	return k.unused[uid].Add(k.Patience).Sub(now)
+	return k.unused[name].Add(k.Patience).Sub(now)
 }
 
 // isUsed reports whether the revision is what its queue gives now, or a task has it on record. A finished one counts: its time to live
