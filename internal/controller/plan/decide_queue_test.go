@@ -223,3 +223,15 @@ func TestARevisionIsNamedAfterWhatItSays(t *testing.T) {
 		t.Errorf("%s and %s", a.Name, b.Name)
 	}
 }
+
+// TestACacheJudgesTheSizeAsTheAPIServerDoes: it does not hold the payload, which has its share kept for it.
+func TestACacheJudgesTheSizeAsTheAPIServerDoes(t *testing.T) {
+	large := image("mail")
+	large.Annotations = map[string]string{"a": strings.Repeat("x", maxSpec-maxPayload-1000)}
+	for _, payload := range []*string{nil, new(strings.Repeat("\x01", maxPayload))} {
+		s := given(available, bare, onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Payload = payload }), from(v1alpha1.TaskQueueSpec{Template: large}))
+		if p := Decide(s); p.Rule != RuleGrant {
+			t.Errorf("rule %s: %+v", p.Rule, p.Status)
+		}
+	}
+}
