@@ -93,11 +93,15 @@ const (
 	ReasonProbing          = "Probing"        // a probe runs
 	// ReasonIdempotencyConflict: another task with the same idempotencyKey runs, or has succeeded, with another payload.
 	ReasonIdempotencyConflict = "IdempotencyConflict"
-	ReasonStopping            = "Stopping" // an attempt is told to stop
-	ReasonCancelled           = "Cancelled"
-	ReasonNotRequested        = "NotRequested"
-	ReasonRequested           = "Requested" // spec.cancel is set, and the task has not ended yet
-	ReasonTooLate             = "TooLate"   // the task had ended otherwise by then
+	// ReasonKeyRejected: the concurrencyKey was not free, and keyPolicy is Reject.
+	ReasonKeyRejected = "KeyRejected"
+	// ReasonSuperseded: Cancelled, because a newer task with the same concurrencyKey, and with keyPolicy Replace, came.
+	ReasonSuperseded   = "Superseded"
+	ReasonStopping     = "Stopping" // an attempt is told to stop
+	ReasonCancelled    = "Cancelled"
+	ReasonNotRequested = "NotRequested"
+	ReasonRequested    = "Requested" // spec.cancel is set, and the task has not ended yet
+	ReasonTooLate      = "TooLate"   // the task had ended otherwise by then
 )
 
 // ConditionReplayed of a DeadLetter is True once a replay was made. Its other conditions are Discarded, Ready, Reconciling and Stalled: a

@@ -165,8 +165,8 @@ type LeasedTaskStatus struct {
 	DeadLetterName string `json:"deadLetterName,omitempty"`
 
 	// history has one entry for each attempt and probe that has ended, oldest first; the latest 20, one of which is the attempt
-	// that is uncertain. That the task attached to another one's result, or is in conflict with it, is an entry too, the last,
-	// without Pod and token.
+	// that is uncertain. That the task attached to another one's result, is in conflict with it, was superseded by another one, or rejected, is an
+	// entry too, the last, without Pod and token.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
@@ -222,7 +222,8 @@ const (
 	AttemptFailed AttemptOutcome = "Failed"
 	// AttemptDisrupted: ended by no fault of its own.
 	AttemptDisrupted AttemptOutcome = "Disrupted"
-	// AttemptStopped: told to stop by spec.cancel or spec.suspend, or because timeouts.totalSeconds is over. It uses neither
+	// AttemptStopped: told to stop by spec.cancel or spec.suspend, because a newer task replaces this one, or because
+	// timeouts.totalSeconds is over; or it was about to be made, and is not, because a newer task replaces this one. It uses neither
 	// budget.
 	AttemptStopped AttemptOutcome = "Stopped"
 )
@@ -280,7 +281,7 @@ type AttemptRecord struct {
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
 	// evidence says what the record rests on: Submission (the agent's own word), Pod (the kubelet's), Observation
-	// (the controller saw no renewal), Key (the Lease of the task's idempotencyKey).
+	// (the controller saw no renewal), Key (the Lease of the task's idempotencyKey or concurrencyKey).
 	// +optional
 	Evidence Evidence `json:"evidence,omitempty"`
 
@@ -336,7 +337,7 @@ const (
 	EvidencePod Evidence = "Pod"
 	// EvidenceObservation: the controller saw no renewal, or no Lease.
 	EvidenceObservation Evidence = "Observation"
-	// EvidenceKey: the Lease of the task's idempotencyKey.
+	// EvidenceKey: the Lease of one of the task's keys.
 	EvidenceKey Evidence = "Key"
 )
 

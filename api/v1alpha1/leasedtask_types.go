@@ -75,6 +75,8 @@ type LeasedTaskList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.onLostAttempt) && self.onLostAttempt == 'Reconcile') == has(self.reconcile)",message="is required with onLostAttempt Reconcile, and with no other",fieldPath=".reconcile"
 // +kubebuilder:validation:XValidation:rule="has(self.idempotencyKey) == has(oldSelf.idempotencyKey) && (!has(self.idempotencyKey) || self.idempotencyKey == oldSelf.idempotencyKey)",message="immutable",reason=FieldValueForbidden,fieldPath=".idempotencyKey"
 // +kubebuilder:validation:XValidation:rule="has(self.concurrencyKey) == has(oldSelf.concurrencyKey) && (!has(self.concurrencyKey) || self.concurrencyKey == oldSelf.concurrencyKey)",message="immutable",reason=FieldValueForbidden,fieldPath=".concurrencyKey"
+// +kubebuilder:validation:XValidation:rule="has(self.keyPolicy) == has(oldSelf.keyPolicy) && (!has(self.keyPolicy) || self.keyPolicy == oldSelf.keyPolicy)",message="immutable",reason=FieldValueForbidden,fieldPath=".keyPolicy"
+// +kubebuilder:validation:XValidation:rule="!has(self.keyPolicy) || has(self.concurrencyKey)",message="needs concurrencyKey: there is no key that another task could have",fieldPath=".keyPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.onDeadLetter) == has(oldSelf.onDeadLetter) && (!has(self.onDeadLetter) || self.onDeadLetter == oldSelf.onDeadLetter)",message="immutable",reason=FieldValueForbidden,fieldPath=".onDeadLetter"
 // +kubebuilder:validation:XValidation:rule="!has(self.idempotencyRetentionSeconds) || has(self.idempotencyKey)",message="needs idempotencyKey: without one no answer is kept",fieldPath=".idempotencyRetentionSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.onDeadLetter) || self.onDeadLetter != 'BlockKey' || has(self.idempotencyKey) || has(self.concurrencyKey)",message="BlockKey needs idempotencyKey or concurrencyKey: there is no key to block",fieldPath=".onDeadLetter"
@@ -149,6 +151,15 @@ type LeasedTaskSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ConcurrencyKey string `json:"concurrencyKey,omitempty"`
+
+	// keyPolicy says what the task does if its concurrencyKey is not free when it would start: another task has it, or waits for it
+	// with a claim that comes first, or a dead letter blocks it. Queue: it waits. Reject: it is dead-lettered, reason KeyRejected, and
+	// never runs. Replace: it waits, and every older task with the key that has it, or waits for it, whatever its own keyPolicy, is
+	// superseded: it ends Cancelled, reason Superseded, as by cancel: at once where nothing of it runs, else once its worker has
+	// stopped; if that submits a success first, it is Completed. Older is by creationTimestamp, within one second by name.
+	// A replay waits, with each of them. Needs concurrencyKey. Default Queue. Immutable. See docs/keys.md.
+	// +optional
+	KeyPolicy KeyPolicy `json:"keyPolicy,omitempty"`
 
 	// onDeadLetter says what becomes of the task's keys if it is dead-lettered. Continue: the next task with the key runs.
 	// BlockKey: none runs until the dead letter is replayed with success, or deleted; tasks that wait say KeyBlocked, and name it.
@@ -260,18 +271,6 @@ type LeasedTaskSpec struct {
 	// +optional
 	ReplayOf ReplayOf `json:"replayOf,omitempty,omitzero"`
 }
-
-// DeadLetterPolicy says what becomes of the keys of a dead-lettered task.
-//
-// +kubebuilder:validation:Enum=Continue;BlockKey
-type DeadLetterPolicy string
-
-const (
-	// DeadLetterContinue: the next task with the key runs.
-	DeadLetterContinue DeadLetterPolicy = "Continue"
-	// DeadLetterBlockKey: none does, while the dead letter is there and was not replayed with success.
-	DeadLetterBlockKey DeadLetterPolicy = "BlockKey"
-)
 
 // CancelSpec says why, and how soon, a task ends.
 type CancelSpec struct {

@@ -104,6 +104,9 @@ func (r *Reconciler) gatherLive(ctx context.Context, cached *plan.Snapshot) (*pl
 		return nil, err
 	}
 	s.Live = true
+	if err := r.lookAtRivals(ctx, s); err != nil {
+		return nil, err
+	}
 	if s.IsLossOpen() {
 		s.NodeLost = r.nodeLost(ctx, s.HolderNode())
 	}

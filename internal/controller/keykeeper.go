@@ -76,19 +76,19 @@ func (k *KeyKeeper) isAtWork(ctx context.Context, namespace string, lock *key.Lo
 	if lock.Holder == "" || lock.Answer != nil {
 		return false, nil
 	}
-	state, err := taskState(ctx, k.Client, namespace, lock)
+	state, err := taskState(ctx, k.Client, namespace, lock.HolderName, lock.HolderUID)
 	return state == key.TaskUnfinished, err
 }
 
-// taskState says what has become of the task that a lock names.
-func taskState(ctx context.Context, from client.Reader, namespace string, lock *key.Lock) (key.TaskState, error) {
+// taskState says what has become of a task that a lock names.
+func taskState(ctx context.Context, from client.Reader, namespace, name, uid string) (key.TaskState, error) {
 	task := &v1alpha1.LeasedTask{}
-	err := from.Get(ctx, types.NamespacedName{Namespace: namespace, Name: lock.HolderName}, task)
+	err := from.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, task)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && string(task.UID) != lock.HolderUID:
+	case apierrors.IsNotFound(err), err == nil && string(task.UID) != uid:
 		return key.TaskGone, nil
 	case err != nil:
-		return "", fmt.Errorf("get holder of a key: %w", err)
+		return "", fmt.Errorf("get a task that has or wants a key: %w", err)
 	}
 	return stateOf(task), nil
 }
@@ -103,29 +103,42 @@ func stateOf(task *v1alpha1.LeasedTask) key.TaskState {
 	return key.TaskUnfinished
 }
 
-// look takes the rest of a snapshot, from the API server: the holder, its term if it is gone, and the dead letters that would
-// block the key.
+// lettersThere are those of the dead letters that are there and not discarded.
+func lettersThere(ctx context.Context, live client.Reader, namespace string, letters []string) (there []string, err error) {
+	for _, letter := range letters {
+		dead := &v1alpha1.DeadLetter{}
+		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: letter}, dead)
+		switch {
+		case err == nil && dead.Spec.IsDiscarded(): // as if it were gone
+		case err == nil:
+			there = append(there, letter)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("get DeadLetter: %w", err)
+		}
+	}
+	return there, nil
+}
+
+// look takes the rest of a snapshot, from the API server: the holder, its term if it is gone, the dead letters that would block the
+// key, and who is to have it next.
 func (k *KeyKeeper) look(ctx context.Context, name types.NamespacedName, lock *key.Lock) (*key.Seen, *coordinationv1.Lease, error) {
 	seen := &key.Seen{}
 	if lock.Answer != nil {
 		return seen, nil, nil
 	}
-	for _, letter := range lock.Letters(plan.DeadLetterName(lock.HolderName, lock.HolderUID)) {
-		dead := &v1alpha1.DeadLetter{}
-		err := k.Live.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: letter}, dead)
-		switch {
-		case err == nil && dead.Spec.IsDiscarded(): // as if it were gone
-		case err == nil:
-			seen.Letters = append(seen.Letters, letter)
-		case !apierrors.IsNotFound(err):
-			return nil, nil, fmt.Errorf("get DeadLetter: %w", err)
+	var err error
+	if seen.Letters, err = lettersThere(ctx, k.Live, name.Namespace, lock.Letters(plan.DeadLetterName(lock.HolderName, lock.HolderUID))); err != nil {
+		return nil, nil, err
+	}
+	if next := lock.Newest; next != nil && next.UID != lock.HolderUID {
+		if seen.Next, err = taskState(ctx, k.Live, name.Namespace, next.Task, next.UID); err != nil {
+			return nil, nil, err
 		}
 	}
 	if lock.Holder == "" {
 		return seen, nil, nil
 	}
-	var err error
-	if seen.Task, err = taskState(ctx, k.Live, name.Namespace, lock); err != nil {
+	if seen.Task, err = taskState(ctx, k.Live, name.Namespace, lock.HolderName, lock.HolderUID); err != nil {
 		return nil, nil, err
 	}
 	if end, isKnown := k.holders.endOf(name, lock.HolderUID); isKnown && seen.Task == key.TaskGone {
@@ -156,6 +169,8 @@ func (k *KeyKeeper) execute(ctx context.Context, name types.NamespacedName, lock
 		err = k.deleteLease(ctx, lease)
 	case key.BlockIt:
 		err = k.Client.Update(ctx, key.Block(lock, seen.Letters).Lease(name.Namespace))
+	case key.PromiseIt:
+		err = k.Client.Update(ctx, key.Promise(lock).Lease(name.Namespace))
 	case key.EndTerm:
 		return k.deleteLease(ctx, term)
 	}

@@ -36,6 +36,33 @@ func readKeys(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask
 	return keys, nil
 }
 
+// lookAtRivals asks whether what stands between the task and its key is about to go: its holder has finished, say, and the keeper
+// has not freed the key yet. A task that would be rejected is to wait for that.
+func (r *Reconciler) lookAtRivals(ctx context.Context, s *plan.Snapshot) (err error) {
+	for i := range s.Keys {
+		if k := &s.Keys[i]; plan.MayBeRejected(s.Task, k) {
+			if k.IsEnding, err = isEnding(ctx, r.Live, s.Task.Namespace, k.Lock); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isEnding reports whether whoever has the key, by what its Lease says, is finished or gone.
+func isEnding(ctx context.Context, live client.Reader, namespace string, l *key.Lock) (bool, error) {
+	if l.Holder == "" && len(l.BlockedBy) > 0 {
+		there, err := lettersThere(ctx, live, namespace, l.BlockedBy)
+		return len(there) == 0, err
+	}
+	name, uid := l.HolderName, l.HolderUID
+	if l.Holder == "" && l.Newest != nil {
+		name, uid = l.Newest.Task, l.Newest.UID
+	}
+	state, err := taskState(ctx, live, namespace, name, uid)
+	return state != key.TaskUnfinished, err
+}
+
 // foreign is what a Lease of the right name means that is none of ours: somebody took its label or its key away. It counts as
 // one that says nothing, and the next write puts it right.
 func foreign(lease *coordinationv1.Lease, k *plan.Key) *key.Lock {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -48,48 +49,85 @@ func keyLeasesOf(task *v1alpha1.LeasedTask) (names []string) {
 	return names
 }
 
-// wakeWaiters asks for a pass over tasks that wait for a key whose Lease has changed to their advantage. That a task has taken a
-// key wakes nobody.
+// wakeWaiters asks for a pass over tasks that a change of a key's Lease is for: those that wait for the key, where it has changed to
+// their advantage, and those that a newer one replaces. That a task has taken a key wakes nobody else.
 func (r *Reconciler) wakeWaiters() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			r.wake(ctx, e.Object, wokenAtOnce, q)
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if l := lockIn(e.Object); l != nil && l.Newest != nil {
+				r.wakeSuperseded(ctx, e.Object, l, q)
+			}
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			lease, ok := e.ObjectNew.(*coordinationv1.Lease)
-			if !ok || lease.Labels[key.Label] == "" {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.wakeReady(ctx, e.Object, wokenAtOnce, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			lease := e.ObjectNew
+			if !isKeyLease(lease) {
 				return
 			}
-			switch l := key.Read(lease); {
+			switch l := lockIn(lease); {
 			case l == nil:
-				r.wake(ctx, lease, wokenAtOnce, q) // it counts as free
-			case l.Answer != nil, l.Holder == "":
-				r.wake(ctx, lease, 0, q)
+				r.wakeReady(ctx, lease, wokenAtOnce, q) // it counts as free
+			case l.Answer != nil, l.Holder == "" && l.Newest == nil, l.Holder == "" && len(l.BlockedBy) > 0:
+				r.wakeReady(ctx, lease, 0, q)
+			case isNewest(l, lockIn(e.ObjectOld)):
+				r.wakeSuperseded(ctx, lease, l, q)
+			case l.Holder == "":
+				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: lease.GetNamespace(), Name: l.Newest.Task}})
 			}
 		},
 	}
 }
 
-// wake asks for a pass over the tasks that want the key of a Lease and are ready for it, those that have waited longest first. At
+// lockIn is what a Lease says of a key; nil: nothing.
+func lockIn(o client.Object) *key.Lock {
+	if lease, ok := o.(*coordinationv1.Lease); ok && isKeyLease(o) {
+		return key.Read(lease)
+	}
+	return nil
+}
+
+// isNewest reports whether a lock names another newest than it did.
+func isNewest(l, was *key.Lock) bool {
+	return l.Newest != nil && (was == nil || was.Newest == nil || was.Newest.UID != l.Newest.UID)
+}
+
+// wakeReady asks for a pass over the tasks that want the key of a Lease and are ready for it, those that have waited longest first. At
 // most so many; 0: all.
-func (r *Reconciler) wake(ctx context.Context, lease client.Object, atMost int, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	if lease.GetLabels()[key.Label] == "" {
+func (r *Reconciler) wakeReady(ctx context.Context, lease client.Object, atMost int, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	now := r.Clock.Now()
+	r.wake(ctx, lease, func(task *v1alpha1.LeasedTask) bool { return plan.IsReadyForKeys(task, now) }, atMost, q)
+}
+
+// wakeSuperseded asks for a pass over the holder of the key, and over the tasks that are ready for it, as far as they are superseded.
+func (r *Reconciler) wakeSuperseded(ctx context.Context, lease client.Object, l *key.Lock, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	now := r.Clock.Now()
+	r.wake(ctx, lease, func(task *v1alpha1.LeasedTask) bool {
+		return plan.IsSuperseded(task, l) && (string(task.UID) == l.Holder || plan.IsReadyForKeys(task, now))
+	}, 0, q)
+}
+
+// wake asks for a pass over tasks that want the key of a Lease, or have it.
+func (r *Reconciler) wake(ctx context.Context, lease client.Object, is func(*v1alpha1.LeasedTask) bool, atMost int, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if !isKeyLease(lease) {
 		return
 	}
 	list := &v1alpha1.LeasedTaskList{}
 	err := r.Client.List(ctx, list, client.InNamespace(lease.GetNamespace()), client.MatchingFields{tasksByKey: lease.GetName()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not list the tasks that wait for a key", "lease", lease.GetName())
+		log.FromContext(ctx).Error(err, "Could not list the tasks that want a key", "lease", lease.GetName())
 		return
 	}
-	waiters := slices.DeleteFunc(list.Items, func(task v1alpha1.LeasedTask) bool { return !plan.IsReadyForKeys(&task, r.Clock.Now()) })
-	slices.SortFunc(waiters, func(a, b v1alpha1.LeasedTask) int {
+	tasks := slices.DeleteFunc(list.Items, func(task v1alpha1.LeasedTask) bool { return !is(&task) })
+	slices.SortFunc(tasks, func(a, b v1alpha1.LeasedTask) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	if atMost > 0 {
-		waiters = waiters[:min(len(waiters), atMost)]
+		tasks = tasks[:min(len(tasks), atMost)]
 	}
-	for i := range waiters {
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&waiters[i])})
+	for i := range tasks {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&tasks[i])})
 	}
 }

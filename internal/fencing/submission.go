@@ -49,6 +49,7 @@ const (
 	ReasonCancelled           = "Cancelled"           // stopped: spec.cancel
 	ReasonSuspended           = "Suspended"           // stopped: spec.suspend
 	ReasonDrained             = "Drained"             // stopped: spec.paused of the task's queue is Drain
+	ReasonSuperseded          = "Superseded"          // stopped: a newer task with the same concurrencyKey replaces this one
 	ReasonStopped             = "Stopped"             // stopped by somebody who gave no reason on the Lease
 	ReasonRenewalFailed       = "RenewalFailed"       // trust in the term ended
 	ReasonMalformedSubmission = "MalformedSubmission" // what stands on the Lease cannot be read

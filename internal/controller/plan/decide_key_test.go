@@ -249,6 +249,9 @@ func briefKey(what string, l *key.Lock) string {
 	if len(l.BlockedBy) > 0 {
 		text += " blocked by " + strings.Join(l.BlockedBy, " ")
 	}
+	if l.Newest != nil {
+		text += " newest " + l.Newest.Task
+	}
 	if l.Answer != nil {
 		text += fmt.Sprintf(": %s for %d s", *l.Answer.Result, l.Answer.RetentionSeconds)
 	}

@@ -62,6 +62,7 @@ var tables = map[string]map[string]decision{
 	"uncertain": uncertainTable,
 	"probe":     probeTable,
 	"keys":      keyTable,
+	"policies":  keyPolicyTable,
 	"verify":    verifyTable,
 	"mount":     mountTable,
 	"deadline":  deadlineTable,

@@ -47,6 +47,8 @@ const (
 	ReasonAttached = "Attached"
 	// ReasonIdempotencyConflict: no attempt was made: the idempotency key stands for another payload. Ends the task.
 	ReasonIdempotencyConflict = "IdempotencyConflict"
+	// ReasonKeyRejected: no attempt was made: the concurrency key was not free, and keyPolicy is Reject. Ends the task.
+	ReasonKeyRejected = "KeyRejected"
 
 	// ReasonStartTimeout: no claim within timeouts.startSeconds. Ends the task.
 	ReasonStartTimeout = "StartTimeout"

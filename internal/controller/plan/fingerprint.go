@@ -44,10 +44,11 @@ func normalise(task string, last v1alpha1.AttemptRecord) string {
 var knownReasons = []string{
 	ReasonLeaseExpired, ReasonLeaseDeleted, ReasonWorkerVanished, ReasonSubmissionLost, ReasonPodDeleted, ReasonNodeLost,
 	ReasonPodFailed, ReasonStartFailed, ReasonClaimRefused, ReasonPodNameTaken, ReasonRevoked, ReasonUnspecified, ReasonEffectFound, ReasonNoEffect,
-	ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName, ReasonIdempotencyConflict, ReasonAttached, ReasonVerificationFailed,
+	ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName, ReasonIdempotencyConflict, ReasonKeyRejected, ReasonAttached, ReasonVerificationFailed,
 	fencing.ReasonCompleted, fencing.ReasonNonZeroExit, fencing.ReasonSignaled, fencing.ReasonOOMKilled, fencing.ReasonCommandNotRunnable,
 	fencing.ReasonResultTooLarge, fencing.ReasonResultInvalid, fencing.ReasonTerminated, fencing.ReasonDeadlineExceeded,
-	fencing.ReasonCancelled, fencing.ReasonSuspended, fencing.ReasonDrained, fencing.ReasonStopped, fencing.ReasonProcessesLeft, fencing.ReasonRenewalFailed, fencing.ReasonMalformedSubmission, fencing.ReasonTokenMismatch,
+	fencing.ReasonCancelled, fencing.ReasonSuspended, fencing.ReasonDrained, fencing.ReasonSuperseded, fencing.ReasonStopped, fencing.ReasonProcessesLeft,
+	fencing.ReasonRenewalFailed, fencing.ReasonMalformedSubmission, fencing.ReasonTokenMismatch,
 	fencing.ReasonHeartbeatMissed, fencing.ReasonWorkerFailed,
 	"Evicted", "PreemptionByScheduler", "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet",
 }

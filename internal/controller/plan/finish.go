@@ -10,9 +10,12 @@ import (
 
 // settle says what becomes of a task whose last attempt, if there was one, is on record, did not count, and can no longer run.
 func (s *Snapshot) settle(status *v1alpha1.LeasedTaskStatus) Plan {
+	lost := s.lostKey()
 	switch {
 	case s.Task.Spec.IsCancelled():
 		return s.finish(status, v1alpha1.PhaseCancelled)
+	case lost != nil:
+		return s.yield(status, lost)
 	case s.isOver(status):
 		status.Phase, status.DeadLetterName = v1alpha1.PhaseExpired, deadLetterName(s.Task)
 		return s.write(status, deadLetterPending("it will be written next"))
@@ -50,6 +53,9 @@ func (s *Snapshot) finishedAs(status *v1alpha1.LeasedTaskStatus) Event {
 		}
 		return Event{Reason: "Completed", Action: "Verify", Note: fmt.Sprintf("%s under token %d", sentence(message), status.FencingToken)}
 	case v1alpha1.PhaseCancelled:
+		if reason == v1alpha1.ReasonSuperseded {
+			return Event{Reason: reason, Action: "Replace", Note: message}
+		}
 		return Event{Reason: "Cancelled", Action: "Cancel", Note: message}
 	default:
 		return Event{Warning: true, Reason: "DeadLettered", Action: "GiveUp", Note: fmt.Sprintf("%s: %s; kept as DeadLetter %s", reason, message, status.DeadLetterName)}

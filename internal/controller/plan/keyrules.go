@@ -73,15 +73,21 @@ func awaitKey(s *Snapshot) (Plan, bool) {
 	w := waiting{}
 	switch verdict {
 	case key.Busy:
-		w = waiting{v1alpha1.WaitingKeyBusy, fmt.Sprintf("LeasedTask %s has the %s", k.Lock.HolderName, k)}
+		w = waiting{v1alpha1.WaitingKeyBusy, k.occupied()}
+		if l := k.Lock; l.Newest != nil && l.Newest.UID == string(s.Task.UID) {
+			w.message += "; this task is to have it next"
+		}
 	case key.Blocked:
-		w = waiting{v1alpha1.WaitingKeyBlocked, fmt.Sprintf("DeadLetter %s blocks the %s: replay it with success, discard it, or delete it", k.Lock.BlockedBy[0], k)}
-	case key.Free, key.Expired, key.Inherited, key.Mine, key.Finished, key.Conflict:
+		w = waiting{v1alpha1.WaitingKeyBlocked, k.occupied() + ": replay it with success, discard it, or delete it"}
+	case key.Free, key.Expired, key.Inherited, key.Mine, key.Finished, key.Conflict, key.Replaceable, key.Superseded, key.Rejected:
 		return Plan{}, false
 	}
 	p := s.write(s.status(), w)
 	p.MustLook = k.Kind == key.Idempotency && verdict == key.Busy || k.Kind == key.Concurrency && s.idempotencyKey() != nil && s.isSpecNew()
 	p.Requeue = keyPatience
+	if k.IsEnding {
+		p.Requeue = endingPatience
+	}
 	return p, true
 }
 
@@ -130,9 +136,7 @@ func (s *Snapshot) enter(status *v1alpha1.LeasedTaskStatus, outcome v1alpha1.Att
 		Message:  fencing.Truncate(message, maxMessage),
 		Evidence: v1alpha1.EvidenceKey,
 	})
-	if extra := len(status.History) - v1alpha1.MaxHistory; extra > 0 {
-		status.History = status.History[extra:]
-	}
+	status.History = trimmed(status.History, status.Uncertain.Attempt)
 }
 
 // endedByKey is the reason of a history's last entry, if it is one that no attempt made; empty: an attempt made it.

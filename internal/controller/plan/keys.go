@@ -17,6 +17,9 @@ type Key struct {
 	Value string
 	// Lock is what the Lease says; nil: there is none.
 	Lock *key.Lock
+	// IsEnding: who has the key by what the Lease says is finished or gone, so that the key will be free. Looked up for a live decision
+	// on whether to reject the task only.
+	IsEnding bool
 }
 
 // KeysOf are the keys that other tasks may have too, in the order in which they are taken: the same for all tasks, so that no two
@@ -63,16 +66,41 @@ func hashOfPayload(spec []byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// claimant is the task as its keys' Leases name it. A cache holds no payload.
-func (s *Snapshot) claimant() *key.Claimant {
-	spec := &s.Task.Spec
+// claimantOf is a task as its keys' Leases name it, but for its payload. What has begun is not rejected: that its key was lost is
+// somebody else's doing.
+func claimantOf(task *v1alpha1.LeasedTask) *key.Claimant {
+	spec := &task.Spec
 	c := &key.Claimant{
-		UID:            string(s.Task.UID),
-		Name:           s.Task.Name,
+		UID:            string(task.UID),
+		Name:           task.Name,
+		Created:        task.CreationTimestamp.Time,
 		Replays:        spec.ReplayOf.DeadLetterName,
 		Duration:       spec.LeaseDuration(),
 		BlocksWhenDead: spec.OnDeadLetter == v1alpha1.DeadLetterBlockKey,
+		Policy:         key.PolicyQueue,
 	}
+	switch {
+	case spec.KeyPolicy == v1alpha1.KeyPolicyReplace:
+		c.Policy = key.PolicyReplace
+	case spec.KeyPolicy == v1alpha1.KeyPolicyReject && task.Status.Attempt == 0:
+		c.Policy = key.PolicyReject
+	}
+	return c
+}
+
+// MayBeRejected reports whether the task is rejected, and does not wait, if the key is not free.
+func MayBeRejected(task *v1alpha1.LeasedTask, k *Key) bool {
+	return k.Lock != nil && key.Judge(k.Lock, claimantOf(task), time.Time{}) == key.Rejected // a concurrency key knows no time
+}
+
+// IsSuperseded reports whether a newer task is to have the key of the Lease in the task's place.
+func IsSuperseded(task *v1alpha1.LeasedTask, lock *key.Lock) bool {
+	return lock.Supersedes(claimantOf(task))
+}
+
+// claimant is the task as its keys' Leases name it. A cache holds no payload.
+func (s *Snapshot) claimant() *key.Claimant {
+	c, spec := claimantOf(s.Task), &s.Task.Spec
 	if s.Live && s.idempotencyKey() != nil {
 		c.Hash = PayloadHash(spec)
 	}
@@ -88,6 +116,8 @@ func (s *Snapshot) nextKey() (*Key, key.Verdict) {
 		k := &s.Keys[i]
 		verdict := key.Judge(k.Lock, me, s.Now)
 		switch {
+		case verdict == key.Rejected && k.IsEnding:
+			return k, key.Busy
 		case verdict != key.Mine:
 			return k, verdict
 		case k.Kind == key.Idempotency && me.Hash != "" && k.Lock.Hash != "" && k.Lock.Hash != me.Hash:
@@ -112,6 +142,7 @@ func (s *Snapshot) answer(status *v1alpha1.LeasedTaskStatus) *key.Lock {
 	case key.Finished, key.Conflict, key.Busy, key.Blocked:
 		return nil
 	case key.Mine, key.Free, key.Expired, key.Inherited:
+	case key.Replaceable, key.Superseded, key.Rejected: // of concurrency keys alone
 	}
 	return key.Record(k.Lock, k.Value, me, &key.Answer{
 		Task: me.Name, TaskUID: me.UID, Hash: me.Hash, Result: status.Result, ResultRef: resultRefOf(status),

@@ -26,7 +26,7 @@ type Plan struct {
 	Stop *fencing.Stop
 	// Revoke ends the term exactly as the snapshot shows it.
 	Revoke *Revoke
-	// TakeKey is the Lease of a key as the task takes it. Its answer goes into the snapshot, and is decided on again.
+	// TakeKey is the Lease of a key as the task takes it, or asks for it. Its answer goes into the snapshot, and is decided on again.
 	TakeKey *key.Lock
 	// Answer is the Lease of the task's idempotency key as it bears the task's success, before the status does.
 	Answer *key.Lock
@@ -83,7 +83,7 @@ func (p *Plan) NeedsLive() bool {
 	}
 	switch p.Rule {
 	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled, RuleTimeUp,
-		RuleKeyConflict, RuleAttach:
+		RuleKeyConflict, RuleAttach, RuleKeyRejected, RuleSuperseded, RuleReplaced:
 		return true
 	default:
 		return p.MustLook || p.TakeKey != nil || p.Answer != nil || p.Grant != nil || p.Stop != nil || p.Revoke != nil || p.DeadLetter != nil || p.CreatePod || len(p.DeletePods) > 0

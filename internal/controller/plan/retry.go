@@ -58,7 +58,7 @@ func isFatal(entry *v1alpha1.AttemptRecord) bool {
 	switch entry.Reason {
 	case ReasonStartTimeout, ReasonPodInvalid, ReasonInvalidImageName:
 		return entry.StartTime == nil
-	case ReasonIdempotencyConflict:
+	case ReasonIdempotencyConflict, ReasonKeyRejected:
 		return entry.Evidence == v1alpha1.EvidenceKey
 	default:
 		return false

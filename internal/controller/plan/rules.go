@@ -34,6 +34,9 @@ const (
 	RuleGiveUp Rule = "GiveUp"
 	// RuleCancelled: cancel is requested, no term is open, and no process of the task can run any more: the end.
 	RuleCancelled Rule = "Cancelled"
+	// RuleReplaced: the task has its concurrency key, and a newer one replaces it; no term is open, and no process of the task can run
+	// any more: the end, as by a cancel.
+	RuleReplaced Rule = "Replaced"
 	// RuleSpecInvalid: the spec, with what its queue gives, asks for what cannot be done; the task rests until that is repaired.
 	RuleSpecInvalid Rule = "SpecInvalid"
 	// RuleAwaitRevision: what the queue gives the task cannot be kept, or was not.
@@ -53,8 +56,15 @@ const (
 	RuleKeyConflict Rule = "KeyConflict"
 	// RuleAttach: another task with the task's idempotency key has succeeded with the same payload: the task has, too.
 	RuleAttach Rule = "Attach"
+	// RuleKeyRejected: the task's concurrency key is not free, and keyPolicy is Reject: that there will be no attempt is put on
+	// record.
+	RuleKeyRejected Rule = "KeyRejected"
+	// RuleSuperseded: the task would wait for its concurrency key, and a newer one replaces it: the end, as by a cancel.
+	RuleSuperseded Rule = "Superseded"
 	// RuleAwaitKey: another task has one of the task's keys, or a dead letter blocks it.
 	RuleAwaitKey Rule = "AwaitKey"
+	// RuleAskForKey: the task replaces whatever is older and has its concurrency key, or waits for it: the key's Lease is to say so.
+	RuleAskForKey Rule = "AskForKey"
 	// RuleTakeKey: one of the task's keys is free, and is taken.
 	RuleTakeKey Rule = "TakeKey"
 	// RuleAwaitTurn: the task waits for its turn in its queue.
@@ -70,7 +80,8 @@ const (
 	RuleRevokedUnclaimed Rule = "RevokedUnclaimed"
 	// RuleRevoked: the term was revoked after its claim.
 	RuleRevoked Rule = "Revoked"
-	// RuleStopUnclaimed: cancel or suspend is requested, the queue is drained, or the total time is over, and nobody has claimed: the term is revoked, and its Pod deleted.
+	// RuleStopUnclaimed: cancel or suspend is requested, the queue is drained, a newer task replaces this one, or the total time is over,
+	// and nobody has claimed: the term is revoked, and its Pod deleted.
 	RuleStopUnclaimed Rule = "StopUnclaimed"
 	// RuleStartTrouble: the attempt ended, or is given up, before any claim.
 	RuleStartTrouble Rule = "StartTrouble"
@@ -86,8 +97,8 @@ const (
 	RuleOverdue Rule = "Overdue"
 	// RuleStopUnheeded: the holder was told to stop, and has not submitted in the time for that.
 	RuleStopUnheeded Rule = "StopUnheeded"
-	// RuleStop: cancel or suspend is requested, the queue is drained, or the total time is over: the holder is told, on its Lease. An
-	// attempt that would be the last, by onLostAttempt DeadLetter, is neither suspended nor drained.
+	// RuleStop: cancel or suspend is requested, the queue is drained, a newer task replaces this one, or the total time is over: the
+	// holder is told, on its Lease. An attempt that would be the last, by onLostAttempt DeadLetter, is neither suspended nor drained.
 	RuleStop Rule = "Stop"
 	// RuleStopping: the holder was told to stop; the kubelet is to tell it too. Its submission is waited for.
 	RuleStopping Rule = "Stopping"
@@ -125,6 +136,7 @@ var rules = []rule{
 	{RuleAwaitRelease, when(isExpired, awaitRelease)},
 	{RuleGiveUp, when(isClosed, giveUp)},
 	{RuleCancelled, when(isClosed, cancelled)},
+	{RuleReplaced, when(isClosed, replaced)},
 	{RuleAwaitRevision, when(isReady, awaitRevision)},
 	{RuleTimeUp, when(isReady, timeUp)},
 	{RuleSpecInvalid, when(isAvailable, specInvalid)},
@@ -134,7 +146,10 @@ var rules = []rule{
 	{RuleBackoff, when(isReady, backingOff)},
 	{RuleKeyConflict, when(isAvailable, keyConflict)},
 	{RuleAttach, when(isAvailable, attach)},
+	{RuleKeyRejected, when(isAvailable, keyRejected)},
+	{RuleSuperseded, when(isAvailable, superseded)},
 	{RuleAwaitKey, when(isAvailable, awaitKey)},
+	{RuleAskForKey, when(isAvailable, askForKey)},
 	{RuleTakeKey, when(isAvailable, takeKey)},
 	{RuleAwaitTurn, when(isReady, awaitTurn)},
 	{RuleGrant, when(isReady, grant)},

@@ -135,10 +135,14 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 	case v1alpha1.PhaseDeadLettered:
 		return deadLetterCause(&s.Task.Spec, status)
 	case v1alpha1.PhaseCancelled:
-		if isInDoubt(status) {
-			return v1alpha1.ReasonCancelled, fmt.Sprintf("%s (attempt %d may have had its effect)", s.Task.Spec.Cancel.Reason, status.Uncertain.Attempt)
+		reason, message = v1alpha1.ReasonCancelled, s.Task.Spec.Cancel.Reason
+		if !s.Task.Spec.IsCancelled() && isSuperseded(status) {
+			reason, message = v1alpha1.ReasonSuperseded, lastOf(status.History).Message
 		}
-		return v1alpha1.ReasonCancelled, s.Task.Spec.Cancel.Reason
+		if isInDoubt(status) {
+			message += fmt.Sprintf(" (attempt %d may have had its effect)", status.Uncertain.Attempt)
+		}
+		return reason, message
 	case v1alpha1.PhaseRunning, v1alpha1.PhaseProbing:
 		if !isHeld(status) {
 			break
@@ -189,6 +193,8 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 		return v1alpha1.ReasonRetryRule, "a rule of spec.retry.rules ends the task; " + detail
 	case endedByKey(status) == ReasonIdempotencyConflict:
 		return v1alpha1.ReasonIdempotencyConflict, last.Message
+	case endedByKey(status) == ReasonKeyRejected:
+		return v1alpha1.ReasonKeyRejected, last.Message
 	case isPermanent(&last):
 		return v1alpha1.ReasonNotRetryable, "the worker says that another attempt cannot succeed; " + detail
 	case isFatal(&last) && last.Reason == ReasonStartTimeout:

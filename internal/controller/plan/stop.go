@@ -13,9 +13,10 @@ import (
 const pushSeconds = 1
 
 // wantedStop is whether and why nothing of the task is to run; nil: it may. Cancel comes first: it is final, and its owner's word.
+// That the task is superseded is as final, also where an attempt is the only one: somebody has decided that newer work counts.
 // A time that is over comes before suspend, which could only put off the end.
 func (s *Snapshot) wantedStop() *fencing.Stop {
-	spec := &s.Task.Spec
+	spec, lost := &s.Task.Spec, s.lostKey()
 	stop := &fencing.Stop{Time: s.Now, GraceSeconds: int32(spec.StopGrace() / time.Second)} // at most 3600
 	switch {
 	case spec.IsCancelled():
@@ -23,6 +24,9 @@ func (s *Snapshot) wantedStop() *fencing.Stop {
 		if grace := spec.Cancel.GracePeriodSeconds; grace > 0 {
 			stop.GraceSeconds = min(stop.GraceSeconds, grace)
 		}
+		return stop
+	case lost != nil:
+		stop.Reason, stop.Message = fencing.ReasonSuperseded, lost.lostTo()
 		return stop
 	case s.isTimeUp():
 		return timeUpStop(spec, stop)

@@ -22,7 +22,7 @@ const (
 // job is a task that wants the key.
 type job struct {
 	me        key.Claimant
-	phase     string // waiting, running, submitted, Completed, DeadLettered, Cancelled
+	phase     string // waiting, running, stopped, submitted, Completed, DeadLettered, Cancelled
 	isGone    bool
 	hasTerm   bool
 	version   int // of term
@@ -30,6 +30,7 @@ type job struct {
 	isClaimed bool      // the term; once
 	doneAt    time.Time // of its term, once gone
 	answered  string    // the task that did the work, once Completed
+	isTold    bool      // to stop
 }
 
 func (j *job) isFinished() bool {
@@ -52,8 +53,12 @@ type keys struct {
 	letters map[string]bool
 	now     time.Time
 	flight  []message
+	// asked is the newest that has asked for the key.
+	asked *job
 	// since is the keeper's memory; a crash empties it.
 	since map[string]time.Time
+	// problem is what a write broke.
+	problem string
 }
 
 func (w *keys) job(uid string) *job {
@@ -81,8 +86,21 @@ func (w *keys) write(seen, next *key.Lock) bool {
 		stored.UID = types.UID(seen.UID)
 	}
 	w.lock = key.Read(stored)
+	if w.lock.Newest != nil {
+		w.asked = w.job(w.lock.Newest.UID)
+	}
 	return true
 }
+
+// isNewer is the order of creation.
+func isNewer(a, b *job) bool {
+	if !a.me.Created.Equal(b.me.Created) {
+		return a.me.Created.After(b.me.Created)
+	}
+	return a.me.Name > b.me.Name
+}
+
+func (j *job) isReplacing() bool { return j.me.Policy == key.PolicyReplace && j.me.Replays == "" }
 
 func (w *keys) send(what string, apply func() bool) {
 	if len(w.flight) < 8 {
@@ -97,15 +115,43 @@ func (w *keys) pass(j *job) {
 	case j.isGone || j.isFinished():
 	case j.phase == "submitted":
 		w.record(j, seen)
+	case j.phase == "running":
+		w.stop(j, seen)
+	case j.phase == "stopped":
+		w.send("settle", func() bool {
+			if seen != nil && seen.Supersedes(&j.me) {
+				return w.yield(j)
+			}
+			j.phase, j.hasTerm, j.isTold = "waiting", false, false
+			return true
+		})
 	case j.phase == "waiting":
 		switch verdict := key.Judge(seen, &j.me, w.now); verdict {
 		case key.Free, key.Expired, key.Inherited:
 			next := key.Take(seen, w.kind, "k", &j.me, w.now)
-			w.send("take", func() bool { return w.write(seen, next) })
+			w.send("take", func() bool {
+				if !w.write(seen, next) {
+					return false
+				}
+				if a := w.asked; a != nil && a != j && a.phase == "waiting" && !a.isGone && verdict != key.Inherited && isNewer(a, j) {
+					w.problem = fmt.Sprintf("%s takes the key, and %s, which is newer, has asked for it", j.me.UID, a.me.UID)
+				}
+				return true
+			})
+		case key.Replaceable:
+			next := key.Ask(seen, &j.me)
+			w.send("ask", func() bool { return w.write(seen, next) })
+		case key.Superseded:
+			w.send("yield", func() bool { return w.yield(j) })
+		case key.Rejected:
+			w.send("reject", func() bool { return w.die(j) })
 		case key.Mine:
 			w.send("grant", func() bool {
 				if j.isGone || j.phase != "waiting" {
 					return false
+				}
+				if j.me.Policy == key.PolicyReject { // it has begun
+					j.me.Policy = key.PolicyQueue
 				}
 				j.phase, j.hasTerm, j.isClaimed = "running", true, false // somebody may claim, as long as the term stands
 				return true
@@ -117,6 +163,28 @@ func (w *keys) pass(j *job) {
 		case key.Busy, key.Blocked:
 		}
 	}
+}
+
+// stop ends the term of a holder that is superseded, if nobody has claimed, and tells whoever has.
+func (w *keys) stop(j *job, seen *key.Lock) {
+	switch {
+	case seen == nil || seen.Holder != j.me.UID || !seen.Supersedes(&j.me):
+	case j.hasTerm && !j.isClaimed:
+		w.send("revoke", func() bool { return !j.isClaimed && w.yield(j) })
+	case j.process:
+		w.send("tell", func() bool {
+			j.isTold = true
+			return true
+		})
+	}
+}
+
+// yield is the end of a superseded task.
+func (w *keys) yield(j *job) bool {
+	if !slices.ContainsFunc(w.jobs, func(other *job) bool { return other.isReplacing() && isNewer(other, j) }) {
+		w.problem = j.me.UID + " is superseded, and no newer task replaces it"
+	}
+	return w.finish(j, "Cancelled", "")
 }
 
 // record is what follows a success: the answer, then the status.
@@ -168,21 +236,18 @@ func (w *keys) keep() {
 		}
 	}
 	version := 0
+	if l.Newest != nil && l.Newest.UID != l.HolderUID {
+		seen.Next = stateOf(w.job(l.Newest.UID))
+	}
 	if j := w.job(l.HolderUID); j != nil {
-		switch {
-		case j.isGone:
+		seen.Task = stateOf(j)
+		if j.isGone {
 			seen.HasTerm, version = j.hasTerm, j.version
 			mark := fmt.Sprint(l.ResourceVersion, j.hasTerm, j.version)
 			if _, ok := w.since[mark]; !ok {
 				w.since[mark] = w.now
 			}
 			seen.Since = w.since[mark]
-		case j.phase == "Completed":
-			seen.Task = key.TaskCompleted
-		case j.isFinished():
-			seen.Task = key.TaskEnded
-		default:
-			seen.Task = key.TaskUnfinished
 		}
 	}
 	switch key.Keep(l, seen, w.now).Action {
@@ -192,6 +257,9 @@ func (w *keys) keep() {
 	case key.BlockIt:
 		next := key.Block(l, seen.Letters)
 		w.send("block", func() bool { return w.write(l, next) })
+	case key.PromiseIt:
+		next := key.Promise(l)
+		w.send("promise", func() bool { return w.write(l, next) })
 	case key.EndTerm:
 		w.send("end term", func() bool {
 			j := w.job(l.HolderUID)
@@ -202,6 +270,18 @@ func (w *keys) keep() {
 			return true
 		})
 	}
+}
+
+func stateOf(j *job) key.TaskState {
+	switch {
+	case j.isGone:
+		return key.TaskGone
+	case j.phase == "Completed":
+		return key.TaskCompleted
+	case j.isFinished():
+		return key.TaskEnded
+	}
+	return key.TaskUnfinished
 }
 
 // advance lets time pass: a process whose term is gone fences itself in time, one whose term stands renews.
@@ -230,6 +310,9 @@ func (w *keys) check(t *rapid.T) {
 			t.Fatalf("%s is Completed with the answer of %s, to another payload", j.me.UID, j.answered)
 		}
 	}
+	if w.problem != "" {
+		t.Fatal(w.problem)
+	}
 	if len(running) > 1 {
 		t.Fatalf("%v run at the same time", running)
 	}
@@ -253,7 +336,9 @@ func (w *keys) create(t *rapid.T) {
 		t.Skip("enough")
 	}
 	uid := fmt.Sprintf("uid-%d", len(w.jobs))
-	me := key.Claimant{UID: uid, Name: "t" + uid, Duration: duration, BlocksWhenDead: rapid.Bool().Draw(t, "blocks")}
+	me := key.Claimant{UID: uid, Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name") + uid, Duration: duration, BlocksWhenDead: rapid.Bool().Draw(t, "blocks"),
+		Created: start.Add(time.Duration(len(w.jobs)/2) * time.Second)} // two within each second
+	me.Policy = rapid.SampledFrom([]key.Policy{key.PolicyQueue, key.PolicyReplace, key.PolicyReplace, key.PolicyReject}).Draw(t, "policy")
 	if w.kind == key.Idempotency {
 		me.Hash = rapid.SampledFrom([]string{"same", "same", "same", "other"}).Draw(t, "payload")
 	}
@@ -306,6 +391,10 @@ func (w *keys) actions() map[string]func(*rapid.T) {
 			} else {
 				j.phase, j.hasTerm = "waiting", false
 			}
+		},
+		"heeds": func(t *rapid.T) {
+			j := w.pick(t, "task", func(j *job) bool { return j.process && j.hasTerm && j.isTold && !j.isGone })
+			j.process, j.phase = false, "stopped"
 		},
 		"claim": func(t *rapid.T) {
 			w.claim(w.pick(t, "task", func(j *job) bool { return j.hasTerm && !j.isClaimed }))
@@ -373,7 +462,8 @@ func (w *keys) deliver() {
 
 // TestAnyInterleaving: in whatever order tasks of one key are made, cancelled, deleted, fail, succeed and are replayed, while
 // controllers and keeper crash, freeze, and write late: no two run at the same time, nobody gets the answer to another payload,
-// and in the end nobody waits but for a dead letter, and no key is left behind.
+// nobody is superseded but by a newer task that replaces what is older, nor takes the key before one that has asked for it; and in
+// the end nobody waits but for a dead letter, and no key is left behind.
 func TestAnyInterleaving(t *testing.T) {
 	for i := range 40 { // of a hundred runs each, unless -rapid.checks says otherwise
 		t.Run(strconv.Itoa(i), func(t *testing.T) { rapid.Check(t, play) })

@@ -1,9 +1,6 @@
 package key
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Claimant is a task that wants a key.
 type Claimant struct {
@@ -15,13 +12,17 @@ type Claimant struct {
 	Replays        string
 	Duration       time.Duration
 	BlocksWhenDead bool
+	// Policy is for a concurrency key; empty: PolicyQueue.
+	Policy Policy
+	// Created is when the task was made.
+	Created time.Time
 }
 
 // Verdict is what a key Lease means for one claimant. It is closed: a switch on it lists every value.
 type Verdict string
 
 const (
-	// Free: nobody has the key. It may be taken, after a live read.
+	// Free: nobody has the key, and to nobody else it is promised. It may be taken, after a live read.
 	Free Verdict = "Free"
 	// Expired: there is an answer, and its retention is over. It may be taken, after a live read.
 	Expired Verdict = "Expired"
@@ -29,7 +30,7 @@ const (
 	Inherited Verdict = "Inherited"
 	// Mine: the claimant has the key.
 	Mine Verdict = "Mine"
-	// Busy: another task has the key.
+	// Busy: another task has the key, or it is promised to one.
 	Busy Verdict = "Busy"
 	// Blocked: a dead letter has the key, and the claimant is no replay of it.
 	Blocked Verdict = "Blocked"
@@ -38,6 +39,13 @@ const (
 	// Conflict: the work was done, or is under way, for another payload. Dangerous: the claimant is dead-lettered, after a live
 	// read.
 	Conflict Verdict = "Conflict"
+	// Replaceable: the claimant may not take the key, and is to replace whatever is older: it asks for it, after a live read.
+	Replaceable Verdict = "Replaceable"
+	// Superseded: a newer task replaces the claimant. Dangerous: the claimant is Cancelled, after a live read, and if it holds the
+	// key, once it has stopped.
+	Superseded Verdict = "Superseded"
+	// Rejected: the claimant may not take the key, and is not to wait. Dangerous: it is dead-lettered, after a live read.
+	Rejected Verdict = "Rejected"
 )
 
 // Judge says what a key Lease means for a claimant; l is nil if there is none.
@@ -47,6 +55,8 @@ func Judge(l *Lock, me *Claimant, now time.Time) Verdict {
 		return Free
 	case l.Answer != nil:
 		return judgeAnswer(l.Answer, me, now)
+	case l.Supersedes(me):
+		return Superseded
 	case l.Holder == me.UID:
 		return Mine
 	case l.Holder != "":
@@ -54,13 +64,15 @@ func Judge(l *Lock, me *Claimant, now time.Time) Verdict {
 		if l.Kind == Idempotency && me.Replays == "" && !isSame(l.Hash, me.Hash) {
 			return Conflict
 		}
-		return Busy
-	case len(l.BlockedBy) == 0:
-		return Free
-	case me.Replays != "" && slices.Contains(l.BlockedBy, me.Replays):
+		return me.insist(l, Busy)
+	case l.isBlockedByWhatItReplays(me):
 		return Inherited
+	case len(l.BlockedBy) > 0:
+		return me.insist(l, Blocked)
+	case l.Newest == nil, l.Newest.UID == me.UID, me.isReplacing(l):
+		return Free
 	}
-	return Blocked
+	return me.insist(l, Busy)
 }
 
 func judgeAnswer(a *Answer, me *Claimant, now time.Time) Verdict {

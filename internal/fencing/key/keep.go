@@ -29,6 +29,8 @@ type Seen struct {
 	Since   time.Time
 	// Letters are the dead letters that are there, of those that would block the key (see [Lock.Letters]), in the same order.
 	Letters []string
+	// Next is what has become of the newest that has asked for the key; empty: none has, or it is the holder.
+	Next TaskState
 }
 
 // Action is what the keeper does about a lock. It is closed.
@@ -41,6 +43,8 @@ const (
 	Delete Action = "Delete"
 	// BlockIt: the dead letters have the key.
 	BlockIt Action = "Block"
+	// PromiseIt: the newest that has asked for the key is to have it.
+	PromiseIt Action = "Promise"
 	// EndTerm: the term Lease of a task that is gone is deleted, exactly as it was seen: that is a revoke.
 	EndTerm Action = "EndTerm"
 )
@@ -57,6 +61,8 @@ const (
 	GroundHolderGone Ground = "HolderGone"
 	// GroundUnblocked: each of the dead letters is gone or discarded.
 	GroundUnblocked Ground = "Unblocked"
+	// GroundNextGone: the task that was to have the key has finished, or is gone.
+	GroundNextGone Ground = "NextGone"
 )
 
 // Keeping is a decision of the keeper.
@@ -76,16 +82,13 @@ func Keep(l *Lock, s *Seen, now time.Time) Keeping {
 		}
 		return Keeping{Action: Delete, Ground: GroundAnswerExpired}
 	case l.Holder == "":
-		if len(s.Letters) > 0 {
-			return Keeping{Action: Leave}
-		}
-		return Keeping{Action: Delete, Ground: GroundUnblocked}
+		return keepUnheld(l, s)
 	}
 	switch s.Task {
 	case TaskUnfinished:
 		return Keeping{Action: Leave}
 	case TaskCompleted:
-		return Keeping{Action: Delete, Ground: GroundFinished}
+		return free(s, GroundFinished)
 	case TaskEnded:
 		return release(s, GroundFinished)
 	case TaskGone:
@@ -99,10 +102,29 @@ func Keep(l *Lock, s *Seen, now time.Time) Keeping {
 	return release(s, GroundHolderGone)
 }
 
+func keepUnheld(l *Lock, s *Seen) Keeping {
+	isPromised := len(l.BlockedBy) == 0 && l.Newest != nil
+	switch {
+	case len(s.Letters) > 0, isPromised && s.Next == TaskUnfinished:
+		return Keeping{Action: Leave}
+	case isPromised:
+		return Keeping{Action: Delete, Ground: GroundNextGone}
+	}
+	return free(s, GroundUnblocked)
+}
+
 // release ends the hold of a task that did not succeed.
 func release(s *Seen, why Ground) Keeping {
 	if len(s.Letters) > 0 {
 		return Keeping{Action: BlockIt, Ground: why}
+	}
+	return free(s, why)
+}
+
+// free lets the key go, to the newest that has asked for it, if it still wants it.
+func free(s *Seen, why Ground) Keeping {
+	if s.Next == TaskUnfinished {
+		return Keeping{Action: PromiseIt, Ground: why}
 	}
 	return Keeping{Action: Delete, Ground: why}
 }

@@ -28,6 +28,7 @@ const (
 	AnswerAnnotation    = "leasehold.io/answer"         // an Answer, in JSON
 	BlockedByAnnotation = "leasehold.io/blocked-by"     // names of dead letters, the latest first, with spaces between
 	OnDeadAnnotation    = "leasehold.io/on-dead-letter" // blockKey, or absent
+	NewestAnnotation    = "leasehold.io/newest"         // a Contender, in JSON
 )
 
 const blockKey = "BlockKey"
@@ -73,7 +74,9 @@ type Lock struct {
 	BlocksWhenDead bool
 	// BlockedBy are dead letters, the latest first: with no holder, they block the key; with one, it is a replay of one of them.
 	BlockedBy []string
-	Answer    *Answer
+	// Newest is the newest of the tasks that have asked for the key, to replace what is older; it may hold the key by now. nil: none has.
+	Newest *Contender
+	Answer *Answer
 }
 
 // Answer is what came of the work of an idempotency key.
@@ -127,6 +130,9 @@ func Read(lease *coordinationv1.Lease) *Lock {
 			l.Answer = answer
 		}
 	}
+	if kind == Concurrency {
+		l.Newest = readContender(lease.Annotations[NewestAnnotation])
+	}
 	return l
 }
 
@@ -145,6 +151,9 @@ func (l *Lock) Lease(namespace string) *coordinationv1.Lease {
 	}
 	if l.Answer != nil {
 		annotations[AnswerAnnotation] = l.Answer.encode()
+	}
+	if l.Newest != nil {
+		annotations[NewestAnnotation] = l.Newest.encode()
 	}
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -174,11 +183,14 @@ func (a *Answer) encode() string {
 }
 
 // Take is the lock once the claimant has it, over what was seen; nil: nothing was there. What blocked the key stays on it until
-// the claimant's success.
+// the claimant's success, and so does who has asked for it. One that replaces what is older says so with it.
 func Take(seen *Lock, kind Kind, value string, by *Claimant, now time.Time) *Lock {
 	l := &Lock{Kind: kind, Value: value}
 	if seen != nil {
-		l.ResourceVersion, l.BlockedBy = seen.ResourceVersion, slices.Clone(seen.BlockedBy)
+		l.ResourceVersion, l.BlockedBy, l.Newest = seen.ResourceVersion, slices.Clone(seen.BlockedBy), seen.Newest
+	}
+	if by.isReplacing(l) {
+		l.Newest = by.contender()
 	}
 	l.Holder, l.HolderUID, l.HolderName, l.Duration, l.TakenAt = by.UID, by.UID, by.Name, by.Duration, now
 	l.BlocksWhenDead = by.BlocksWhenDead
@@ -198,9 +210,12 @@ func Record(seen *Lock, value string, by *Claimant, answer *Answer) *Lock {
 	return l
 }
 
-// Block is the lock once nobody holds it but dead letters, the latest first.
+// Block is the lock once nobody holds it but dead letters, the latest first. That the holder itself was the newest ends with it.
 func Block(seen *Lock, letters []string) *Lock {
 	l := *seen
 	l.Holder, l.BlockedBy = "", slices.Clone(letters[:min(len(letters), maxLetters)])
+	if l.Newest != nil && l.Newest.UID == l.HolderUID {
+		l.Newest = nil
+	}
 	return &l
 }
