@@ -75,10 +75,75 @@ func TestCase14ABlockSurvivesEveryDeathOfTheOperator(t *testing.T) {
 	}
 }
 
+// TestCase14AReplacementSurvivesEveryDeathOfTheOperator: the holder is told, and stops; the newer task runs, and an older one that waits
+// never does.
+func TestCase14AReplacementSurvivesEveryDeathOfTheOperator(t *testing.T) {
+	t.Parallel()
+	byHand := func(task *v1alpha1.LeasedTask) { task.Labels = map[string]string{handDriven: "true"} }
+	for after := 0; ; after++ {
+		m := newMortal(t, after, alone("db"))
+		k := &mortalKeys{mortal: m}
+		a := k.claimed(1)
+		k.third = m.start("v1-waits", alone("db"), byHand, func(task *v1alpha1.LeasedTask) { task.Spec.Suspend = new(true) })
+		m.must(k.third.Name > m.task.Name, "the names do not say what is newer")
+		k.second = m.start("v2-replaces", alone("db"), byHand, replacing)
+		k.untilAll("told", func() error {
+			if a.bearsStop() == nil || m.lock(key.Concurrency, "db").Newest == nil {
+				return fmt.Errorf("the holder is not told")
+			}
+			return nil
+		})
+		m.ok(m.edit(k.third, suspended(false)))
+		k.untilAll("superseded", func() error {
+			if !supersededBy("v2-replaces")(k.third) {
+				return fmt.Errorf("%s", cluster.Describe(k.third))
+			}
+			return nil
+		})
+		m.ok(a.submit(stoppedFor(fencing.ReasonSuperseded)))
+		k.untilAll("replaced", func() error {
+			l := m.lock(key.Concurrency, "db")
+			m.must(l != nil, "dead after write %d (%s): the key was free for anybody", after, m.lastWords)
+			if !supersededBy("v2-replaces")(m.task) || k.second.Status.Phase != v1alpha1.PhaseClaimed || m.podsOf(k.second) != 1 || l.Holder != string(k.second.UID) {
+				return fmt.Errorf("%s, and %s, lock %+v", cluster.Describe(m.task), cluster.Describe(k.second), l)
+			}
+			return nil
+		})
+		m.mustNotHaveRun(k.third)
+		if !m.hasDied {
+			t.Logf("%d writes, a death after each", after)
+			return
+		}
+	}
+}
+
+// TestCase14ARejectionSurvivesEveryDeathOfTheOperator: one dead letter, and no term.
+func TestCase14ARejectionSurvivesEveryDeathOfTheOperator(t *testing.T) {
+	t.Parallel()
+	for after := 0; ; after++ {
+		m := newMortal(t, after, alone("db"))
+		k := &mortalKeys{mortal: m}
+		k.claimed(1)
+		k.second = m.start("second", alone("db"), rejecting, func(task *v1alpha1.LeasedTask) { task.Labels = map[string]string{handDriven: "true"} })
+		k.untilAll("rejected", func() error {
+			if k.second.Status.Phase != v1alpha1.PhaseDeadLettered {
+				return fmt.Errorf("%s", cluster.Describe(k.second))
+			}
+			return nil
+		})
+		m.mustNotHaveRun(k.second)
+		m.must(len(m.deadLetters()) == 1 && len(k.second.Status.History) == 1, "dead after write %d (%s): %d dead letters, history %+v", after, m.lastWords, len(m.deadLetters()), k.second.Status.History)
+		if !m.hasDied {
+			t.Logf("%d writes, a death after each", after)
+			return
+		}
+	}
+}
+
 // mortalKeys is a mortal operator that keeps keys, too.
 type mortalKeys struct {
 	*mortal
-	second *v1alpha1.LeasedTask
+	second, third *v1alpha1.LeasedTask
 }
 
 // untilAll makes passes over tasks and keys, and lets time pass, until there is no error.
@@ -88,7 +153,7 @@ func (k *mortalKeys) untilAll(what string, check func() error) {
 	for range 200 {
 		keeper := &controller.KeyKeeper{Client: k.operator.Client, Live: admin, Clock: k.clock}
 		k.sight.Answered(k.clock.Now())
-		for _, task := range []*v1alpha1.LeasedTask{k.task, k.second} {
+		for _, task := range []*v1alpha1.LeasedTask{k.task, k.second, k.third} {
 			if task == nil {
 				continue
 			}
