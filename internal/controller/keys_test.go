@@ -73,6 +73,7 @@ func TestWhoIsWoken(t *testing.T) {
 		serialTask(20, func(task *v1alpha1.LeasedTask) { task.Spec.Suspend = new(true) }), // older than all that wait
 		serialTask(21, func(task *v1alpha1.LeasedTask) { task.Spec.ConcurrencyKey = "other" }),
 		serialTask(22, func(task *v1alpha1.LeasedTask) { task.Namespace = "elsewhere" }),
+		serialTask(23, ended(v1alpha1.PhaseRunning)), // the holder, where one matters
 	}
 	var all []string
 	for n := 10; n > 0; n-- {
@@ -92,10 +93,27 @@ func TestWhoIsWoken(t *testing.T) {
 	delete(unlabelled.Labels, key.Label)
 	spoilt := keyLease()
 	spoilt.Annotations[key.ValueAnnotation] = "spoilt"
+	asked := func(name string, seconds int, edits ...func(*key.Lock)) *coordinationv1.Lease {
+		return keyLease(append([]func(*key.Lock){func(l *key.Lock) {
+			l.Newest = &key.Contender{Task: name, UID: "uid-of-" + name, Created: metav1.NewTime(start.Add(time.Duration(seconds) * time.Second))}
+		}}, edits...)...)
+	}
+	free := func(l *key.Lock) { l.Holder = "" }
+	from := func(before, after *coordinationv1.Lease) func(*queue) {
+		return func(q *queue) { r.wakeWaiters().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q) }
+	}
 	tests := map[string]struct {
 		happens func(*wakes)
 		want    []string
 	}{
+		"asked for by the newest":       {update(asked("new", 0, func(l *key.Lock) { l.Holder = "uid-23" })), append([]string{"task-23"}, all...)},
+		"asked for by one in between":   {update(asked("new", -350)), all[:5]},
+		"asked for, and nothing else":   {from(asked("new", 0), asked("new", 0, func(l *key.Lock) { l.BlockedBy = []string{"dl"} })), nil},
+		"promised":                      {from(asked("new", 0), asked("new", 0, free)), []string{"new"}},
+		"taken by whom it was promised": {from(asked("new", 0, free), asked("new", 0)), nil},
+		"taken by a newer one":          {from(asked("old", -350, free), asked("new", -290, free)), all[:6]},
+		"blocked, and asked for":        {update(asked("new", 0, free, func(l *key.Lock) { l.BlockedBy = []string{"dl"} })), all},
+		"made by one that replaces":     {func(q *queue) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: asked("new", -350)}, q) }, all[:5]},
 		"freed":                   {gone(keyLease()), all[:wokenAtOnce]},
 		"blocked":                 {update(keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl"} })), all},
 		"taken by another":        {update(keyLease(func(l *key.Lock) { l.Holder = "uid-9" })), nil},

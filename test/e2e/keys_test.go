@@ -37,3 +37,19 @@ func TestWorkIsDoneOnceHoweverOftenItIsAskedFor(t *testing.T) {
 		s.must((len(pods.Items) == 1) == (task.Name == ran), "%s has %d Pods, and %s ran", task.Name, len(pods.Items), ran)
 	}
 }
+
+// TestANewerTaskReplacesOneThatRuns: the older worker is asked, ends by itself, and only then the newer one starts.
+func TestANewerTaskReplacesOneThatRuns(t *testing.T) {
+	s := tell(t, sideBySide)
+	keyed := func(task *v1alpha1.LeasedTask) { task.Spec.ConcurrencyKey = "site" }
+	older := s.start("v1", `trap 'grep -q Superseded "$LEASEHOLD_CANCEL_FILE" && exit 7; exit 8' TERM; while :; do sleep 0.1; done`, keyed)
+	s.untilRunning(older, 1)
+	newer := s.start("v2", `echo deployed > "$LEASEHOLD_RESULT_FILE"`, keyed, func(task *v1alpha1.LeasedTask) { task.Spec.KeyPolicy = v1alpha1.KeyPolicyReplace })
+	s.untilFinished(newer)
+	s.untilFinished(older)
+	s.must(newer.Status.Phase == v1alpha1.PhaseCompleted && newer.Status.Attempt == 1, "status of the newer: %+v", newer.Status)
+	s.must(older.Status.Phase == v1alpha1.PhaseCancelled && len(older.Status.History) == 1, "status of the older: %+v", older.Status)
+	end := older.Status.History[0]
+	s.must(end.Reason == "Superseded" && end.Outcome == v1alpha1.AttemptStopped && end.Evidence == v1alpha1.EvidenceSubmission && end.ExitCode != nil && *end.ExitCode == 7, "it ended as %+v", end)
+	s.must(older.Status.CompletionTime.Compare(newer.Status.StartTime.Time) <= 0, "one ended at %s, the other began at %s", older.Status.CompletionTime, newer.Status.StartTime)
+}
