@@ -99,8 +99,10 @@ func TestWhoIsWoken(t *testing.T) {
 		}}, edits...)...)
 	}
 	free := func(l *key.Lock) { l.Holder = "" }
-	from := func(before, after *coordinationv1.Lease) func(*queue) {
-		return func(q *queue) { r.wakeWaiters().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q) }
+	from := func(before, after *coordinationv1.Lease) func(*wakes) {
+		return func(q *wakes) {
+			r.wakeWaiters().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		}
 	}
 	tests := map[string]struct {
 		happens func(*wakes)
@@ -113,15 +115,15 @@ func TestWhoIsWoken(t *testing.T) {
 		"taken by whom it was promised": {from(asked("new", 0, free), asked("new", 0)), nil},
 		"taken by a newer one":          {from(asked("old", -350, free), asked("new", -290, free)), all[:6]},
 		"blocked, and asked for":        {update(asked("new", 0, free, func(l *key.Lock) { l.BlockedBy = []string{"dl"} })), all},
-		"made by one that replaces":     {func(q *queue) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: asked("new", -350)}, q) }, all[:5]},
-		"freed":                   {gone(keyLease()), all[:wokenAtOnce]},
-		"blocked":                 {update(keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl"} })), all},
-		"taken by another":        {update(keyLease(func(l *key.Lock) { l.Holder = "uid-9" })), nil},
-		"spoilt":                  {update(spoilt), all[:wokenAtOnce]},
-		"a term Lease is deleted": {gone(claimedLease()), nil},
-		"a term Lease is renewed": {update(claimedLease(renewed)), nil},
-		"its label was removed":   {update(unlabelled), nil}, // the cache says that as a deletion
-		"made":                    {func(q *wakes) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: keyLease()}, q) }, nil},
+		"made by one that replaces":     {func(q *wakes) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: asked("new", -350)}, q) }, all[:5]},
+		"freed":                         {gone(keyLease()), all[:wokenAtOnce]},
+		"blocked":                       {update(keyLease(func(l *key.Lock) { l.Holder, l.BlockedBy = "", []string{"dl"} })), all},
+		"taken by another":              {update(keyLease(func(l *key.Lock) { l.Holder = "uid-9" })), nil},
+		"spoilt":                        {update(spoilt), all[:wokenAtOnce]},
+		"a term Lease is deleted":       {gone(claimedLease()), nil},
+		"a term Lease is renewed":       {update(claimedLease(renewed)), nil},
+		"its label was removed":         {update(unlabelled), nil}, // the cache says that as a deletion
+		"made":                          {func(q *wakes) { r.wakeWaiters().Create(t.Context(), event.CreateEvent{Object: keyLease()}, q) }, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
