@@ -228,7 +228,7 @@ func TestTwoTasksOfOneKeyMadeAtTheSameInstant(t *testing.T) {
 
 // another is one more operator on the same cache.
 func (m *mortal) another() *controller.Reconciler {
-	under, err := client.New(config, client.Options{Scheme: admin.Scheme(), Cache: &client.CacheOptions{Reader: m.reader}})
+	under, err := client.NewWithWatch(config, client.Options{Scheme: admin.Scheme(), Cache: &client.CacheOptions{Reader: m.reader}})
 	m.ok(err)
 	sight := controller.NewSight()
 	sight.Answered(time.Now())
