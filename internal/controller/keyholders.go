@@ -14,7 +14,7 @@ import (
 type holders struct {
 	mu    sync.Mutex
 	gone  map[types.NamespacedName]goneHolder
-	ended map[types.NamespacedName]endedHolder
+	ended map[types.NamespacedName]endedTasks
 }
 
 // goneHolder is a holder that is gone, with what is left of it.
@@ -23,12 +23,9 @@ type goneHolder struct {
 	at   time.Time
 }
 
-// endedHolder is a task that was seen in its final phase. That is final, also after the task is gone: its key need not be
-// kept for a process that may still run.
-type endedHolder struct {
-	uid   string
-	state key.TaskState
-}
+// endedTasks are those with the key, by UID, that were seen in their final phase. That is final, also after the task is gone: its key
+// need not be kept for a process that may still run. Any of them may be the holder: whoever is superseded with it ends at the same time.
+type endedTasks map[string]key.TaskState
 
 // since is since when a holder that is gone, and what is left of it, was seen as it is.
 func (h *holders) since(name types.NamespacedName, mark string, now time.Time) time.Time {
@@ -49,17 +46,20 @@ func (h *holders) ends(name types.NamespacedName, uid string, state key.TaskStat
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended == nil {
-		h.ended = map[types.NamespacedName]endedHolder{}
+		h.ended = map[types.NamespacedName]endedTasks{}
 	}
-	h.ended[name] = endedHolder{uid, state}
+	if h.ended[name] == nil {
+		h.ended[name] = endedTasks{}
+	}
+	h.ended[name][uid] = state
 }
 
 // endOf is how a task with the key has ended, as far as that was seen.
 func (h *holders) endOf(name types.NamespacedName, uid string) (key.TaskState, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	end, ok := h.ended[name]
-	return end.state, ok && end.uid == uid
+	end, ok := h.ended[name][uid]
+	return end, ok
 }
 
 func (h *holders) forget(name types.NamespacedName) {

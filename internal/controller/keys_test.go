@@ -221,7 +221,9 @@ func TestTheKeeperDoesNotWaitForAHolderThatItSawFinish(t *testing.T) {
 	for phase, isFreed := range map[v1alpha1.Phase]bool{v1alpha1.PhaseCompleted: true, v1alpha1.PhaseCancelled: true, v1alpha1.PhaseRunning: false} {
 		c := clientWith(t, keyLease())
 		k := &KeyKeeper{Client: c, Live: c, Clock: clocktesting.NewFakeClock(start)}
-		for _, request := range k.keysOfTask(t.Context(), serialTask(0, ended(phase))) {
+		requests := k.keysOfTask(t.Context(), serialTask(0, ended(phase)))
+		_ = k.keysOfTask(t.Context(), serialTask(1, ended(v1alpha1.PhaseCancelled))) // and so is one that waited
+		for _, request := range requests {
 			if _, err := k.Reconcile(t.Context(), request); err != nil {
 				t.Fatal(err)
 			}

@@ -53,7 +53,7 @@ func TestFiftyTasksOfOneKeyNeverOverlap(t *testing.T) {
 	judged.Wait()
 	t.Logf("%d versions of Leases, %d terms, %d deaths", w.seen, w.terms, w.deaths)
 	m.must(len(w.problems) == 0, "%s", strings.Join(w.problems, "\n"))
-	m.must(w.terms >= count && w.deaths >= 10, "%d terms, %d deaths: this shows nothing", w.terms, w.deaths)
+	m.must(w.terms >= count && w.deaths >= 5, "%d terms, %d deaths: this shows nothing", w.terms, w.deaths)
 }
 
 // serialWork is fifty tasks of one key, their workers, and whoever works on them.
@@ -104,7 +104,7 @@ func (w *serialWork) judge(versions watch.Interface) {
 // operate is one operator after another, each of which dies after some write.
 func (w *serialWork) operate(random *rand.Rand) {
 	for {
-		left, isDead := 10+random.IntN(50), false
+		left, isDead := 30+random.IntN(120), false
 		die := func(err error) error {
 			if left--; left <= 0 {
 				isDead = true
