@@ -63,7 +63,11 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 		return nil, fmt.Errorf("get task: %w", err)
 	}
 	s := &plan.Snapshot{Task: task, Jitter: r.Random.Jitter(), Suffix: r.Random.Suffix()}
-	source, err := r.sourceOf(ctx, from, task)
+	var err error
+	if s.Queue, err = readQueue(ctx, from, task); err != nil {
+		return nil, err
+	}
+	source, err := r.sourceOf(ctx, task, s.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +77,6 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 		return nil, err
 	}
 	s.Term = term
-	if s.Queue, err = r.readQueue(ctx, task); err != nil {
-		return nil, err
-	}
 	if s.Keys, err = readKeys(ctx, from, task); err != nil {
 		return nil, err
 	}
@@ -113,13 +114,14 @@ func (r *Reconciler) gatherLive(ctx context.Context, cached *plan.Snapshot) (*pl
 	return s, nil
 }
 
-// readQueue reads the task's queue, from the cache always; nil: there is none of that name, or the task names none.
-func (r *Reconciler) readQueue(ctx context.Context, task *v1alpha1.LeasedTask) (*v1alpha1.TaskQueue, error) {
+// readQueue reads the task's queue; nil: there is none of that name, or the task names none. A live decision reads it live: who changes
+// a queue and then makes a task means the change.
+func readQueue(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask) (*v1alpha1.TaskQueue, error) {
 	if task.Spec.QueueName == "" {
 		return nil, nil
 	}
 	tq := &v1alpha1.TaskQueue{}
-	err := r.Client.Get(ctx, queueOf(task), tq)
+	err := from.Get(ctx, queueOf(task), tq)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

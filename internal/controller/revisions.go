@@ -17,19 +17,14 @@ import (
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 )
 
-// sourceOf reads what the task's queue gives it. Once that is on record it never changes, and a cache is as good as the API server
-// if it has it; before, a live decision takes what the queue says now: who changes a queue and then makes a task means the change.
-func (r *Reconciler) sourceOf(ctx context.Context, from client.Reader, task *v1alpha1.LeasedTask) (plan.Source, error) {
-	if task.Spec.QueueName == "" || !plan.IsSpecOpen(&task.Status) {
-		return sourceOnRecord(ctx, r.Client, r.Live, task)
-	}
-	queue := &v1alpha1.TaskQueue{}
-	err := from.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.QueueName}, queue)
+// sourceOf is what the task's queue gives it. Once that is on record it never changes, and a cache is as good as the API server
+// if it has it; before, it is what the queue says now.
+func (r *Reconciler) sourceOf(ctx context.Context, task *v1alpha1.LeasedTask, queue *v1alpha1.TaskQueue) (plan.Source, error) {
 	switch {
-	case apierrors.IsNotFound(err):
+	case task.Spec.QueueName == "" || !plan.IsSpecOpen(&task.Status):
+		return sourceOnRecord(ctx, r.Client, r.Live, task)
+	case queue == nil:
 		return plan.Source{IsMissing: true}, nil
-	case err != nil:
-		return plan.Source{}, fmt.Errorf("get TaskQueue: %w", err)
 	}
 	return plan.Source{Given: plan.GivenBy(&queue.Spec)}, nil
 }

@@ -54,7 +54,7 @@ func store(t *testing.T, on interceptor.Funcs, objects ...client.Object) client.
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(on).
-		WithIndex(&v1alpha1.LeasedTask{}, tasksByRevision, revisionOnRecord).WithIndex(&v1alpha1.LeasedTask{}, tasksHeldByQueue, queueThatHolds).
+		WithIndex(&v1alpha1.LeasedTask{}, tasksByRevision, revisionOnRecord).
 		WithIndex(&appsv1.ControllerRevision{}, revisionsByQueue, queueOfRevision).Build()
 }
 
@@ -89,7 +89,11 @@ func TestWhatAQueueGivesIsReadFromWhereItIsFixed(t *testing.T) {
 				test.task.Spec.QueueName = ""
 			}
 			r := &Reconciler{Client: store(t, interceptor.Funcs{}, test.cached...), Live: store(t, interceptor.Funcs{}, test.live...)}
-			got, err := r.sourceOf(t.Context(), r.Live, test.task)
+			queue, err := readQueue(t.Context(), r.Live, test.task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.sourceOf(t.Context(), test.task, queue)
 			if err != nil || got.IsMissing != test.isMissing || got.IsLost != test.isLost {
 				t.Fatalf("%v: missing %t, lost %t", err, got.IsMissing, got.IsLost)
 			}
@@ -206,27 +210,4 @@ func withUID(r *appsv1.ControllerRevision, uid types.UID) *appsv1.ControllerRevi
 	next := r.DeepCopy()
 	next.UID = uid
 	return next
-}
-
-// TestAChangedQueueWakesWhomItMayHelp: those that wait for what it lacked, and nobody who waits for a turn.
-func TestAChangedQueueWakesWhomItMayHelp(t *testing.T) {
-	waiting := func(name, reason string) *v1alpha1.LeasedTask {
-		task := mailTask(name, "")
-		task.Status.Phase = v1alpha1.PhaseAvailable
-		task.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionWaiting, Status: metav1.ConditionTrue, Reason: reason}}
-		return task
-	}
-	elsewhere := waiting("elsewhere", v1alpha1.WaitingSpecInvalid)
-	elsewhere.Namespace = "other"
-	ownQueue := waiting("of-another", v1alpha1.WaitingSpecInvalid)
-	ownQueue.Spec.QueueName = "post"
-	r := &Reconciler{Client: store(t, interceptor.Funcs{}, elsewhere, ownQueue, waiting("invalid", v1alpha1.WaitingSpecInvalid),
-		waiting("early", v1alpha1.WaitingQueueMissing), waiting("queued", v1alpha1.WaitingQueueConcurrency), mailTask("done", "mail-x"))}
-	woken := map[string]bool{}
-	for _, request := range r.heldBy(t.Context(), mailQueue(7)) {
-		woken[request.String()] = true
-	}
-	if len(woken) != 2 || !woken["default/invalid"] || !woken["default/early"] {
-		t.Errorf("woken are %v", woken)
-	}
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -28,7 +27,7 @@ import (
 // setup registers the watches. concurrency is the number of tasks worked on at the same time.
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency int) error {
 	index := mgr.GetFieldIndexer()
-	if err := errors.Join(IndexPods(ctx, index), indexWaiters(ctx, index), indexQueued(ctx, index), indexHeld(ctx, index)); err != nil {
+	if err := errors.Join(IndexPods(ctx, index), indexWaiters(ctx, index), indexQueued(ctx, index)); err != nil {
 		return err
 	}
 	leases, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
@@ -44,7 +43,6 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		Owns(&coordinationv1.Lease{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: isMoreThanRenewal})).
 		Watches(&coordinationv1.Lease{}, r.wakeWaiters()).
 		Watches(&v1alpha1.TaskQueue{}, r.wakeQueued()).
-		Watches(&v1alpha1.TaskQueue{}, handler.EnqueueRequestsFromMapFunc(r.heldBy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.wakeQueue)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)

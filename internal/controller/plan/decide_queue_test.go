@@ -102,7 +102,11 @@ func mailWithin(total int32) v1alpha1.TaskQueueSpec {
 func bare(s *Snapshot) { s.Task.Spec = v1alpha1.LeasedTaskSpec{QueueName: "mail"} }
 
 func from(queue v1alpha1.TaskQueueSpec) func(*Snapshot) {
-	return func(s *Snapshot) { s.Complete(Source{Given: GivenBy(&queue)}) }
+	return func(s *Snapshot) {
+		s.Queue = &v1alpha1.TaskQueue{Spec: queue}
+		s.Complete(Source{Given: GivenBy(&queue)})
+		admitted(s)
+	}
 }
 
 func noQueue(s *Snapshot) { s.Complete(Source{IsMissing: true}) }

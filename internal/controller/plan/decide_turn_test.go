@@ -48,11 +48,11 @@ var turnTable = map[string]decision{
 		want:  want{Rule: RuleAwaitTurn, Turn: "place"},
 	},
 	"there is no such queue": {
-		given: []func(*Snapshot){available, queued, noQueue},
+		given: []func(*Snapshot){available, queued, queueGone},
 		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
 	},
 	"also for a task whose turn had come": {
-		given: []func(*Snapshot){available, queued, noQueue, admitted},
+		given: []func(*Snapshot){available, queued, queueGone, admitted},
 		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
 	},
 	"the next attempt waits for a turn, too": {
@@ -109,7 +109,7 @@ var turnTable = map[string]decision{
 		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
 	},
 	"a deleted queue does, too": {
-		given: []func(*Snapshot){onRecord, podRuns, queued, noQueue},
+		given: []func(*Snapshot){onRecord, podRuns, queued, queueGone},
 		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
 	},
 	"a queue that is drained stops it": {
@@ -146,7 +146,7 @@ func queued(s *Snapshot) {
 	s.Queue = &v1alpha1.TaskQueue{}
 }
 
-func noQueue(s *Snapshot) { s.Queue = nil }
+func queueGone(s *Snapshot) { s.Queue = nil }
 
 func admitted(s *Snapshot) { s.Turn = &queue.Turn{Admitted: true} }
 
@@ -176,7 +176,7 @@ func TestWhatATaskIsToldWhileItWaitsForItsTurn(t *testing.T) {
 		"a rate":    {[]func(*Snapshot){awaits(queue.RateLimited, 2000)}, "TaskQueue bulk: it starts 3 in 1m0s; the task is among the next 2048"},
 		"a breaker": {[]func(*Snapshot){awaits(queue.BreakerOpen, 7)}, "TaskQueue bulk: its breaker is open; the task is among the next 8"},
 		"a pause":   {[]func(*Snapshot){paused(v1alpha1.PauseHold), awaits(queue.QueuePaused, 7)}, "TaskQueue bulk is paused: spec.paused is Hold"},
-		"missing":   {[]func(*Snapshot){noQueue}, "there is no TaskQueue bulk in the namespace"},
+		"missing":   {[]func(*Snapshot){queueGone}, "there is no TaskQueue bulk in the namespace"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
