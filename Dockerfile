@@ -1,4 +1,4 @@
-# Two images from one build: --target manager (the operator) and --target agent (injected into worker Pods).
+# --target manager (the operator), --target agent (injected into worker Pods), --target outbox-relay (docs/guides/outbox.md).
 # Cross-compiled, not emulated: docker buildx build --platform linux/amd64,linux/arm64 --target manager .
 ARG GO_VERSION=1.26
 
@@ -13,6 +13,21 @@ ARG TARGETOS TARGETARCH VERSION=dev
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 RUN --mount=type=cache,target=/root/.cache/go-build \
     GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -ldflags="-s -w -X main.version=${VERSION}" -o /out/ ./cmd/manager ./cmd/agent
+
+FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build-worker
+WORKDIR /src/worker
+COPY worker/go.mod worker/go.sum ./
+RUN go mod download
+COPY worker/ ./
+ARG TARGETOS TARGETARCH VERSION=dev
+ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+RUN --mount=type=cache,target=/root/.cache/go-build \
+    GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -ldflags="-s -w -X main.version=${VERSION}" -o /out/ ./cmd/outbox-relay
+
+FROM scratch AS outbox-relay
+COPY --from=build-worker /out/outbox-relay /outbox-relay
+USER 65532:65532
+ENTRYPOINT ["/outbox-relay"]
 
 FROM scratch AS agent
 COPY --from=build /out/agent /agent

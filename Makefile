@@ -15,12 +15,13 @@ export GOFLAGS := -trimpath -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 MANAGER_IMAGE ?= ghcr.io/leasehold-io/manager:dev
 AGENT_IMAGE ?= ghcr.io/leasehold-io/agent:dev
+RELAY_IMAGE ?= ghcr.io/leasehold-io/outbox-relay:dev
 CONTAINER_TOOL ?= $(shell command -v docker || command -v podman)
 GOARCH ?= $(shell go env GOARCH)
 CLUSTER ?= local
 NAMESPACE ?= leasehold-system
 HELM_ARGS ?=
-export MANAGER_IMAGE AGENT_IMAGE CLUSTER
+export MANAGER_IMAGE AGENT_IMAGE RELAY_IMAGE CLUSTER
 
 BIN := bin
 LOCALCLUSTER := go run ./hack/localcluster
@@ -75,10 +76,15 @@ manifests: ## Lint and render the chart, build config/, and compare the two
 	k8s=$(call K8S_BIN,helm kubectl)
 	export PATH="$$k8s:$$PATH"
 	helm lint --strict charts/leasehold
-	helm template leasehold charts/leasehold --namespace leasehold-system --kube-version 1.31.0 > $(BIN)/helm.yaml
+	render() { helm template leasehold charts/leasehold --namespace leasehold-system --kube-version 1.31.0 "$$@"; }
+	render > $(BIN)/helm.yaml
 	kubectl kustomize config/default > $(BIN)/kustomize.yaml
 	go run ./hack/chart compare $(BIN)/helm.yaml $(BIN)/kustomize.yaml
-	echo "The chart and config/default describe the same objects"
+	for values in charts/leasehold/ci/*-values.yaml; do helm lint --strict charts/leasehold --values "$$values"; done
+	render --values charts/leasehold/ci/nats-values.yaml --show-only templates/outbox-relay.yaml > $(BIN)/helm-relay.yaml
+	kubectl kustomize config/outbox-relay > $(BIN)/kustomize-relay.yaml
+	go run ./hack/chart compare $(BIN)/helm-relay.yaml $(BIN)/kustomize-relay.yaml
+	echo "The chart and config/ describe the same objects"
 
 .PHONY: verify
 verify: generate lint manifests ## Everything a change must pass besides the tests; fails on any uncommitted or untracked file
@@ -154,18 +160,22 @@ cases: ## Check that every test that docs/cases.md names has run and passed, aft
 
 .PHONY: build
 build: ## Build the static binaries for linux/GOARCH into bin/
-	GOOS=linux GOARCH=$(GOARCH) go build -ldflags='-s -w -X main.version=$(VERSION)' -o $(BIN)/ ./cmd/...
+	export GOOS=linux GOARCH=$(GOARCH)
+	go build -ldflags='-s -w -X main.version=$(VERSION)' -o $(BIN)/ ./cmd/...
+	go build -C worker -ldflags='-s -w -X main.version=$(VERSION)' -o $(CURDIR)/$(BIN)/ ./cmd/...
 
 .PHONY: images
-images: build ## Pack the binaries as image archives bin/manager.tar and bin/agent.tar; needs no Docker
+images: build ## Pack the binaries as image archives bin/*.tar; needs no Docker
 	go run ./hack/image -o $(BIN)/manager.tar -tag $(MANAGER_IMAGE) -bin $(BIN)/manager=/manager -entrypoint /manager -user 65532:65532
 	go run ./hack/image -o $(BIN)/agent.tar -tag $(AGENT_IMAGE) -bin $(BIN)/agent=/agent -entrypoint /agent -user 65532:65532
+	go run ./hack/image -o $(BIN)/outbox-relay.tar -tag $(RELAY_IMAGE) -bin $(BIN)/outbox-relay=/outbox-relay -entrypoint /outbox-relay -user 65532:65532
 
 .PHONY: docker-build
 docker-build: ## Build the images with Docker or Podman
 	@[[ -n "$(CONTAINER_TOOL)" ]] || { echo "docker-build needs Docker or Podman; make images needs neither" >&2; exit 1; }
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target manager -t $(MANAGER_IMAGE) .
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target agent -t $(AGENT_IMAGE) .
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target outbox-relay -t $(RELAY_IMAGE) .
 
 ##@ Clusters
 
@@ -187,7 +197,8 @@ deploy: ## Install or upgrade the chart in the current context
 	k8s=$(call K8S_BIN,helm)
 	"$$k8s/helm" upgrade --install leasehold charts/leasehold --namespace $(NAMESPACE) --create-namespace --wait \
 	  --set image.repository=$(call repository,$(MANAGER_IMAGE)) --set image.tag=$(call tag,$(MANAGER_IMAGE)) \
-	  --set agent.image.repository=$(call repository,$(AGENT_IMAGE)) --set agent.image.tag=$(call tag,$(AGENT_IMAGE)) $(HELM_ARGS)
+	  --set agent.image.repository=$(call repository,$(AGENT_IMAGE)) --set agent.image.tag=$(call tag,$(AGENT_IMAGE)) \
+	  --set outboxRelay.image.repository=$(call repository,$(RELAY_IMAGE)) --set outboxRelay.image.tag=$(call tag,$(RELAY_IMAGE)) $(HELM_ARGS)
 
 # registry:5000/name:tag -> registry:5000/name and tag
 tag = $(lastword $(subst :, ,$(1)))

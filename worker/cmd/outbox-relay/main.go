@@ -5,7 +5,9 @@
 //
 // Every flag can also be set as an environment variable: OUTBOX_ and its name in upper case, with _ for -. What is secret can
 // only be set there: OUTBOX_DATABASE_URL (or the variables of libpq, such as PGHOST and PGPASSWORD), OUTBOX_AUTHORIZATION (the HTTP
-// header of that name) and OUTBOX_NATS_CREDENTIALS_FILE.
+// header of that name) and OUTBOX_NATS_CREDENTIALS_FILE. A receiver's URL that holds a password belongs into OUTBOX_URL.
+//
+// The program brings the public certificate authorities along, for images without any; SSL_CERT_FILE names others.
 package main
 
 import (
@@ -24,6 +26,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no authorities, and https receivers need some
 
 	"github.com/leasehold-io/leasehold/worker/outbox/postgres"
 )
@@ -34,6 +37,8 @@ const (
 	exitError = 1
 	exitUsage = 2
 )
+
+var version = "dev" // set by the build
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -132,6 +137,6 @@ func relay(ctx context.Context, o *options, getenv func(string) string, log *slo
 		defer func() { _ = server.Close() }()
 		log.Info("Serving health and metrics", "address", listener.Addr().String())
 	}
-	log.Info("Relaying", "sink", o.sink)
+	log.Info("Relaying", "sink", o.sink, "version", version)
 	return r.Run(ctx)
 }

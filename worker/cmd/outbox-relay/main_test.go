@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -27,14 +28,30 @@ import (
 	"github.com/leasehold-io/leasehold/worker/outbox/postgres"
 )
 
-// asRelay makes this test binary the relay.
-const asRelay = "TEST_IS_OUTBOX_RELAY"
+// These make this test binary the relay, or print how many authorities it trusts.
+const (
+	asRelay       = "TEST_IS_OUTBOX_RELAY"
+	asTrustReport = "TEST_IS_TRUST_REPORT"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asRelay) != "" {
 		main()
 	}
+	if os.Getenv(asTrustReport) != "" {
+		pool, err := x509.SystemCertPool()
+		fmt.Println(err == nil && !pool.Equal(x509.NewCertPool()))
+		os.Exit(0)
+	}
 	pgtest.Main(m)
+}
+
+func TestAnImageWithoutAuthoritiesTrustsThePublicOnes(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = []string{asTrustReport + "=1", "SSL_CERT_FILE=/nowhere", "SSL_CERT_DIR=/nowhere"}
+	if said, err := cmd.Output(); err != nil || string(said) != "true\n" {
+		t.Errorf("%q, %v", said, err)
+	}
 }
 
 func command(ctx context.Context, database string, args ...string) *exec.Cmd {
@@ -197,6 +214,7 @@ func TestUsage(t *testing.T) {
 		"bad batch":        {args: []string{"-sink", "null", "-listen", ""}, env: map[string]string{"OUTBOX_BATCH": "5000"}, want: exitError, says: "5000 is not in"},
 		"bad database URL": {env: map[string]string{"OUTBOX_DATABASE_URL": "postgres://u:hunter2@%zz"}, want: exitUsage, says: "cannot be read"},
 		"bad URL":          {args: []string{"-sink", "http", "-url", "ftp://u:hunter2@x"}, want: exitError, says: "URL is not"},
+		"bad NATS URL":     {args: []string{"-sink", "nats", "-url", "nats://u:hunter2@%zz"}, want: exitError, says: "NATS: invalid"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

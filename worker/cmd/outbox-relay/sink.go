@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/nats-io/nats.go"
 
@@ -32,6 +34,9 @@ func openSink(o *options, getenv func(string) string) (sink outbox.Sink, closeSi
 		}
 		conn, err := nats.Connect(o.url, settings...)
 		if err != nil {
+			if detail, is := errors.AsType[*url.Error](err); is {
+				err = detail.Err // without the URL, which may hold a password
+			}
 			return nil, nothing, fmt.Errorf("NATS: %w", err)
 		}
 		sink, err := jetstream.New(conn, o.subjectPrefix)
