@@ -59,24 +59,33 @@ func Check(ctx context.Context, tx pgx.Tx, resource string, token guard.Token) e
 	return refusal(err, resource, token)
 }
 
-// Do runs write in a transaction that checks the token first, and commits it. An error of write rolls back and is returned. Only a lost
-// answer to the commit is a [guard.UncertainError]. The check travels with the begin, so it costs no round trip; in return a refusal
-// closes the connection, which a pool replaces. For other isolation levels, or inside a transaction, there is [Check].
+// Do runs write in a transaction that can commit only if the token is not stale, and commits it. An error of write rolls back and is
+// returned; a refusal is returned as such whatever write makes of it. Only a lost answer to the commit is a [guard.UncertainError].
+//
+// The check travels with the first statement of write, and locks the resource from there on. So it costs no round trip, unless that
+// statement has pgx's options, or is a savepoint or a COPY. For other isolation levels, or inside a
+// transaction, there is [Check].
 func Do(ctx context.Context, db Beginner, resource string, token guard.Token, write func(pgx.Tx) error) error {
 	if err := guard.Validate(resource, token); err != nil {
 		return err
 	}
-	// Several statements at once take no parameters; in hexadecimal there is nothing to quote.
-	begin := fmt.Sprintf("BEGIN; SELECT leasehold.fence(convert_from(decode('%x', 'hex'), 'UTF8'), %d)", resource, token)
-	tx, err := db.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	begun, err := db.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
-		return refusal(err, resource, token)
-	}
-	defer func() { _ = tx.Rollback(ctx) }() // nothing, after a commit
-	if err := write(tx); err != nil {
 		return err
 	}
-	return lostAnswer(tx.Commit(ctx), resource, token)
+	defer func() { _ = begun.Rollback(ctx) }() // nothing, after a commit
+	tx := &checkedTx{Tx: begun, resource: resource, token: token}
+	err = write(tx)
+	if err == nil {
+		err = tx.check(ctx)
+	}
+	if tx.refused != nil {
+		return tx.refused
+	}
+	if err != nil {
+		return err
+	}
+	return lostAnswer(begun.Commit(ctx), resource, token)
 }
 
 // SendBatch runs the queued statements, which must not begin or end a transaction, and the check before them, as one transaction in one
@@ -85,14 +94,24 @@ func SendBatch(ctx context.Context, db Sender, resource string, token guard.Toke
 	if err := guard.Validate(resource, token); err != nil {
 		return err
 	}
-	guarded := &pgx.Batch{}
-	guarded.Queue(check, resource, int64(token))
-	guarded.QueuedQueries = append(guarded.QueuedQueries, batch.QueuedQueries...)
-	err := refusal(db.SendBatch(ctx, guarded).Close(), resource, token)
+	err := refusal(db.SendBatch(ctx, guarded(batch, resource, token)).Close(), resource, token)
 	if guard.IsStale(err) {
 		return err
 	}
 	return lostAnswer(err, resource, token)
+}
+
+// guarded is the batch with the check before it.
+func guarded(batch *pgx.Batch, resource string, token guard.Token) *pgx.Batch {
+	whole := &pgx.Batch{}
+	whole.Queue(check, resource, int64(token))
+	whole.QueuedQueries = append(whole.QueuedQueries, batch.QueuedQueries...)
+	return whole
+}
+
+// checkAsText is the check for several statements at once, which take no parameters. In hexadecimal there is nothing to quote.
+func checkAsText(resource string, token guard.Token) string {
+	return fmt.Sprintf("SELECT leasehold.fence(convert_from(decode('%x', 'hex'), 'UTF8'), %d)", resource, token)
 }
 
 // Mark is the highest token that has written to the resource, 0 if none has.

@@ -36,6 +36,9 @@ func TestCase15LateWriteIsRefused(t *testing.T) {
 	old, young := make(chan error, 1), make(chan error, 1)
 	go func() {
 		old <- postgres.Do(ctx, db, id, 1, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SELECT value FROM account WHERE id = $1", id); err != nil { // the check travels with it
+				return err
+			}
 			close(entered)
 			<-resume
 			_, err := tx.Exec(ctx, upsert, id, "old")

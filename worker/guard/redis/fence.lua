@@ -15,6 +15,9 @@ if mark ~= token then
   end
   redis.call('SET', KEYS[1], token)
 end
+if #KEYS == 2 then -- the usual case, without the bookkeeping
+  return {redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))}
+end
 local answers, at = {}, 2
 for i = 2, #KEYS do
   local last = at + 1 + ARGV[at + 1]
