@@ -143,11 +143,20 @@ func (c *Cluster) Localcluster(ctx context.Context, args ...string) (string, err
 
 // Kubectl runs kubectl against the cluster and returns what it printed.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.tool(ctx, "kubectl", args...)
+}
+
+// Helm runs helm in the checkout, against the cluster, and returns what it printed.
+func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
+	return c.tool(ctx, "helm", args...)
+}
+
+func (c *Cluster) tool(ctx context.Context, name string, args ...string) (string, error) {
 	dir, err := c.tools(ctx)
 	if err != nil {
 		return "", err
 	}
-	return c.output(ctx, filepath.Join(dir, "kubectl"), args...)
+	return c.output(ctx, filepath.Join(dir, name), args...)
 }
 
 // Shell runs a line as people type it, with kubectl and helm of the cluster's version, and returns what it printed.
