@@ -74,7 +74,8 @@ func (s *story) deployRelay(database string, b *broker) {
 	authorities := &corev1.ConfigMap{Data: map[string]string{"ca.crt": string(ca)}}
 	authorities.Namespace, authorities.Name = s.namespace, "shop-authorities"
 	s.ok(s.Create(s.ctx, authorities))
-	printed, err := s.Helm(s.ctx, "template", "leasehold", "charts/leasehold", "--namespace", s.namespace, "--kube-version", "1.31.0", "--show-only", "templates/outbox-relay.yaml",
+	printed, err := s.Helm(s.ctx, "template", "leasehold", "charts/leasehold", "--namespace", s.namespace, "--kube-version", "1.31.0",
+		"--show-only", "templates/outbox-relay.yaml",
 		"--set", fmt.Sprintf("outboxRelay.enabled=true,outboxRelay.replicas=%d", relays),
 		"--set", "outboxRelay.databaseSecret.name=shop-database,outboxRelay.caConfigMap.name=shop-authorities",
 		"--set", "outboxRelay.sink.type=nats,outboxRelay.sink.urlSecret.name=shop-broker,outboxRelay.settings.deliveryTimeout=2s")
@@ -188,8 +189,8 @@ func (s *story) whileAway(conn *pgx.Conn, url string, level int) upgrades {
 		}
 		return nil
 	}))
-	kept := s.waiting(conn)
-	s.must(len(kept) == 2*users && s.count(conn, "leasehold_outbox_parked") == 0, "the outbox holds %v, and %d are parked", kept, s.count(conn, "leasehold_outbox_parked"))
+	kept, parked := s.waiting(conn), s.count(conn, "leasehold_outbox_parked")
+	s.must(len(kept) == 2*users && parked == 0, "the outbox holds %v, and %d are parked", kept, parked)
 	return kept
 }
 

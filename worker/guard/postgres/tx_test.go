@@ -43,6 +43,11 @@ var firsts = map[string]func(ctx context.Context, tx pgx.Tx, id string) error{
 		_, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
 		return err
 	},
+	"Query with an option": func(ctx context.Context, tx pgx.Tx, id string) error {
+		rows, _ := tx.Query(ctx, upsert+" RETURNING value", pgx.QueryExecModeExec, id, "new") // the rows have the error, too
+		_, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		return err
+	},
 	"Query whose rows are not read": func(ctx context.Context, tx pgx.Tx, id string) error {
 		rows, err := tx.Query(ctx, upsert+" RETURNING value", id, "new")
 		if err != nil {
