@@ -5,7 +5,7 @@
 -- ARGV[1]   the token, a decimal number without leading zeros
 -- ARGV[2..] for each command: its name, the number of its arguments after the key, those arguments
 --
--- Answers with the list of the commands' answers, or with the error "STALE <mark>".
+-- Answers with the answer of the one command, or with the list of those of several, or with the error "STALE <mark>".
 
 local token, mark = ARGV[1], redis.call('GET', KEYS[1])
 if mark ~= token then
@@ -15,8 +15,8 @@ if mark ~= token then
   end
   redis.call('SET', KEYS[1], token)
 end
-if #KEYS == 2 then -- the usual case, without the bookkeeping
-  return {redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))}
+if #KEYS == 2 then -- the usual case: a list costs a fifth of the whole script
+  return redis.call(ARGV[2], KEYS[2], unpack(ARGV, 4))
 end
 local answers, at = {}, 2
 for i = 2, #KEYS do

@@ -60,8 +60,17 @@ func (g *Guard) Do(ctx context.Context, resource string, token guard.Token, comm
 		keys = append(keys, c.Key)
 		args = append(append(args, c.Name, len(c.Args)), c.Args...)
 	}
-	answers, err := script.Run(ctx, g.client, keys, args...).Slice()
-	return answers, classify(err, resource, token)
+	answer, err := script.Run(ctx, g.client, keys, args...).Result()
+	switch answers, isList := answer.([]any); {
+	case len(commands) == 1 && (err == nil || errors.Is(err, redis.Nil)): // which is a missing value
+		return []any{answer}, nil
+	case err == nil && isList:
+		return answers, nil
+	case err == nil:
+		return nil, fmt.Errorf("the guard's script answers with %T", answer)
+	default:
+		return nil, classify(err, resource, token)
+	}
 }
 
 // Mark is the highest token that has written to the resource, 0 if none has.

@@ -111,6 +111,28 @@ func TestSeveralCommandsAreOneStep(t *testing.T) {
 	}
 }
 
+func TestAnswerOfOneCommand(t *testing.T) {
+	g, ctx := guardOf(t, connect(t, teststores.Redis.Address(t))), t.Context()
+	for _, test := range []struct {
+		name string
+		args []any
+		want string
+	}{
+		{"RPUSH", []any{"a", "b"}, "[2]"},
+		{"LRANGE", []any{0, -1}, "[[a b]]"},
+		{"LRANGE", []any{5, 9}, "[[]]"},
+		{"LINDEX", []any{9}, "[<nil>]"},
+		{"DEL", nil, "[1]"},
+		{"SET", []any{"v"}, "[OK]"},
+		{"GET", nil, "[v]"},
+	} {
+		answers, err := g.Do(ctx, "one", 3, redis.Command{Name: test.name, Key: "one:key", Args: test.args})
+		if got := fmt.Sprint(answers); err != nil || got != test.want {
+			t.Errorf("%s %v: %s, %v", test.name, test.args, got, err)
+		}
+	}
+}
+
 func TestErrorOfRedisIsNotUncertain(t *testing.T) {
 	client := connect(t, teststores.Redis.Address(t))
 	g, ctx := guardOf(t, client), t.Context()
