@@ -40,9 +40,9 @@ type TaskQueueList struct {
 	Items           []TaskQueue `json:"items"`
 }
 
-// TaskQueueSpec is what the queue allows, and what it gives to its tasks. An empty one allows everything, in order of priority and age.
+// TaskQueueSpec is what the queue allows, and what it gives to its tasks. Without one everything is allowed, in order of priority and age.
 //
-// +kubebuilder:validation:MinProperties=0
+// +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || (has(self.template.spec) && size(self.template.spec.containers) > 0)",message="needs at least one container",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.workerContainer) || has(self.template)",message="needs spec.template: it names one of its containers",fieldPath=".workerContainer"
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || has(self.workerContainer) || size(self.template.spec.containers) == 1",message="is required when the template has more than one container: it names the one that does the work",fieldPath=".workerContainer"

@@ -41,7 +41,7 @@ func newKeeper(t *testing.T, w *turnsWorld) *keeperWorld {
 
 // pass is a pass over the queue, and its status after it.
 func (k *keeperWorld) pass() (v1alpha1.TaskQueueStatus, time.Duration) {
-	k.turnsWorld.Helper()
+	k.Helper()
 	result, err := k.Reconcile(k.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(k.queue)})
 	if err != nil {
 		k.Fatal(err)

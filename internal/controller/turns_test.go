@@ -245,7 +245,7 @@ func TestARateSaysWhenToLookAgain(t *testing.T) {
 // TestNobodyStartsBeforeAllHoldersAreKnown: the first list fails, and a task goes between the lists.
 func TestNobodyStartsBeforeAllHoldersAreKnown(t *testing.T) {
 	w := newTurns(t, 1)
-	w.Turns.isSeeded, w.Turns.later = false, map[types.NamespacedName]bool{}
+	w.isSeeded, w.later = false, map[types.NamespacedName]bool{}
 	if turn := w.Ask(w.task("waits"), w.queue); turn.Admitted || turn.Waiting != nil {
 		t.Errorf("before it is known who holds: %+v", turn)
 	}
