@@ -72,6 +72,10 @@ type TaskQueueSpec struct {
 	// +optional
 	Breaker BreakerSpec `json:"breaker,omitempty,omitzero"`
 
+	// admission limits how many tasks may be made. Default: every task is accepted, and waits.
+	// +optional
+	Admission AdmissionSpec `json:"admission,omitempty,omitzero"`
+
 	// paused stops the queue. No: it runs. Hold: no attempt starts; those under way go on. Drain: those under way are told to stop, too,
 	// as by suspend: none is charged to a budget, and a success that was submitted first counts. Default No.
 	// +optional

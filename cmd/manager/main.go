@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/admission"
 	"github.com/leasehold-io/leasehold/internal/controller"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 )
@@ -46,6 +48,8 @@ type options struct {
 	concurrency     int
 	keepPods        int
 	retention       time.Duration
+	webhookPort     int
+	webhookRotate   bool
 	logging         *textlogger.Config
 }
 
@@ -70,6 +74,8 @@ func parse() *options {
 	flag.IntVar(&o.concurrency, "concurrency", 16, "Tasks worked on at the same time; also bounds requests in flight, which nothing else throttles.")
 	flag.IntVar(&o.keepPods, "keep-finished-pods", 100, "Finished Pods of finished tasks that stay in each namespace, with their logs; the oldest beyond them are deleted.")
 	flag.DurationVar(&o.retention, "dead-letter-retention", 0, "How long a dead letter stays that was replayed or discarded, unless it says so itself; 0: until somebody deletes it.")
+	flag.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhook that limits how many tasks are made; 0 turns it off.")
+	flag.BoolVar(&o.webhookRotate, "webhook-rotate-certificate", true, "Make and renew the webhook's certificate, in the Secret "+admission.ServiceName+"; false: somebody else does, and tells the API server whom to trust.")
 	o.logging.AddFlags(flag.CommandLine)
 	flag.Parse()
 	return o
@@ -85,7 +91,8 @@ func run(o *options) error {
 	logger := textlogger.NewLogger(o.logging)
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
-	mgr, err := newManager(o)
+	hook := o.webhook()
+	mgr, err := newManager(o, hook)
 	if err != nil {
 		return err
 	}
@@ -104,13 +111,16 @@ func run(o *options) error {
 	if err := addProbes(mgr, sight); err != nil {
 		return err
 	}
+	if err := addWebhook(ctx, mgr, hook); err != nil {
+		return err
+	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run manager: %w", err)
 	}
 	return nil
 }
 
-func newManager(o *options) (ctrl.Manager, error) {
+func newManager(o *options, hook *admission.Webhook) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("build scheme: %w", err)
@@ -126,7 +136,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	if !o.metricsInsecure {
 		metrics.SecureServing, metrics.FilterProvider = true, filters.WithAuthenticationAndAuthorization
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	options := ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         controller.CacheOptions(),
 		Metrics:                       metrics,
@@ -138,11 +148,42 @@ func newManager(o *options) (ctrl.Manager, error) {
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
-	})
+	}
+	if hook != nil {
+		options.WebhookServer = hook.Server()
+	}
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
 	return mgr, nil
+}
+
+// webhook is what limits how many tasks are made; nil: nothing does.
+func (o *options) webhook() *admission.Webhook {
+	if o.webhookPort == 0 {
+		return nil
+	}
+	w := admission.Options{
+		Port:   o.webhookPort,
+		Secret: types.NamespacedName{Namespace: o.namespace, Name: admission.ServiceName},
+		Names:  admission.Names(o.namespace),
+	}
+	if o.webhookRotate {
+		w.Configuration = admission.ConfigurationName
+	}
+	return admission.New(w)
+}
+
+// addWebhook runs it on every replica: the API server asks any.
+func addWebhook(ctx context.Context, mgr ctrl.Manager, hook *admission.Webhook) error {
+	if hook == nil {
+		return nil
+	}
+	if err := errors.Join(hook.Add(ctx, mgr), mgr.AddReadyzCheck("webhook", hook.Ready())); err != nil {
+		return fmt.Errorf("add webhook: %w", err)
+	}
+	return nil
 }
 
 func (o *options) agent() plan.AgentImage {
