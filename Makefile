@@ -120,6 +120,10 @@ faults: ## Half an hour of random faults on the local cluster, judged by the ind
 takeover: ## How long it takes to replace a dead worker, a lost node's, and one that failed; needs root on Linux
 	go run ./test/faults/takeover -samples 50 -report $(BIN)/takeover.md
 
+.PHONY: ingress
+ingress: images ## Ten times the tasks that a queue takes: what becomes of them, drawn into docs/img; needs root on Linux
+	go run ./test/bench/ingress/run -figures docs/img
+
 .PHONY: selftest
 selftest: ## Test the tests: the simulator finds each deliberate bug
 	@mkdir -p $(BIN)
