@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,27 +143,28 @@ func TestADryRunOfANewTaskIsNotCharged(t *testing.T) {
 func TestTwoReplicasTogetherStayWithinTheStatedBound(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(2)
-	const rate, length = 5, 8 * time.Second
+	const rate, length = 1, 12 * time.Second
 	s.queue("orders", v1alpha1.AdmissionSpec{Rate: rate})
-	var accepted, refused [2]int
+	var accepted, refused [2]atomic.Int32
 	var all sync.WaitGroup
 	begun := time.Now()
-	for i := range 2 {
+	for producer := range 8 { // four for each replica
+		by := producer % 2
 		all.Go(func() {
 			for n := 0; time.Since(begun) < length; n++ {
-				a, err := s.tryPost(s.task(fmt.Sprintf("n%d-%d", n, i), "orders"), "")
+				a, err := s.tryPost(s.task(fmt.Sprintf("n%d-%d-%d", producer, n, by), "orders"), "")
 				switch {
 				case err != nil:
 					t.Error(err)
 					return
 				case a.code == http.StatusCreated:
-					accepted[i]++
+					accepted[by].Add(1)
 				case a.code == http.StatusTooManyRequests:
-					refused[i]++
+					refused[by].Add(1)
 				default:
 					t.Errorf("%s", a)
 				}
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond)
 			}
 		})
 	}
@@ -170,12 +172,13 @@ func TestTwoReplicasTogetherStayWithinTheStatedBound(t *testing.T) {
 	took := time.Since(begun).Seconds()
 	const news = 2 // seconds that a watch event may take on a loaded machine
 	most := rate*took + 2*(rate+rate*news)
-	t.Logf("accepted %v, refused %v in %.1f s", accepted, refused, took)
-	if sum := float64(accepted[0] + accepted[1]); sum > most || sum < rate*(took-2) {
+	a, b := accepted[0].Load(), accepted[1].Load()
+	t.Logf("accepted %d and %d, refused %d and %d in %.1f s", a, b, refused[0].Load(), refused[1].Load(), took)
+	if sum := float64(a + b); sum > most || sum < rate*(took-2) {
 		t.Errorf("%v were accepted in %.1f s, the bound is %.0f; apart they would take %.0f", sum, took, most, 2*(rate+rate*took))
 	}
-	if accepted[0] == 0 || accepted[1] == 0 || refused[0] == 0 || refused[1] == 0 {
-		t.Errorf("only one replica was asked: accepted %v, refused %v", accepted, refused)
+	if a == 0 || b == 0 || refused[0].Load() < a || refused[1].Load() < b {
+		t.Error("the replicas were not offered more than their share")
 	}
 }
 
@@ -234,10 +237,10 @@ func TestWithoutTheWebhookItsFailurePolicyDecidesAndTheRulesHold(t *testing.T) {
 
 func TestTheCertificateIsRenewedWithoutARestartAndWithoutARefusal(t *testing.T) {
 	s := sideBySide(t, nil)
-	w := s.webhookWith(2, func(w *webhook) { w.lifetime = 15 * time.Second })
+	w := s.webhookWith(2, func(w *webhook) { w.lifetime = 24 * time.Second })
 	s.queue("orders", v1alpha1.AdmissionSpec{MaxPending: 1000})
 	seen := [2]map[string]bool{{}, {}}
-	for begun := time.Now(); time.Since(begun) < 24*time.Second; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < 42*time.Second; time.Sleep(100 * time.Millisecond) {
 		for i, r := range w.replicas {
 			if a := s.post(s.task(fmt.Sprintf("n-%d", i), "orders"), dryRun); a.code != http.StatusCreated {
 				t.Fatalf("replica %d after %s: %s", i, time.Since(begun), a)
