@@ -94,7 +94,7 @@ type sighting struct {
 	isPending bool
 }
 
-// TaskAdded tells that the watch shows a task for the first time. wasThere: it was there when the watch began.
+// taskAdded tells that the watch shows a task for the first time. wasThere: it was there when the watch began.
 func (l *Ledger) taskAdded(s sighting, wasThere bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/test/bench/ingress"
 )
 
 func TestATaskAboveTheRateIsRefusedWith429AndRetryAfter(t *testing.T) {
@@ -182,6 +183,31 @@ func TestTwoReplicasTogetherStayWithinTheStatedBound(t *testing.T) {
 	}
 }
 
+// Scenario 1, for its first five seconds, without nodes: nothing runs here.
+func TestAHerdAtTheEntranceIsHeldToTheRate(t *testing.T) {
+	s := sideBySide(t, nil)
+	s.webhookWith(1, func(w *webhook) {
+		hook := &w.config.Webhooks[0]
+		hook.MatchConditions = hook.MatchConditions[:len(hook.MatchConditions)-1] // whatever its name
+	})
+	load := ingress.Load{Namespace: s.namespace, Rate: 2, Factor: 10, Length: 5 * time.Second}
+	s.ok(admin.Create(t.Context(), load.Queue()))
+	time.Sleep(500 * time.Millisecond)
+	begun := time.Now()
+	r, err := load.Offer(t.Context(), config)
+	s.ok(err)
+	accepted, refused := r.Count(ingress.Answer.IsAccepted), r.Count(ingress.Answer.IsRefused)
+	if most := int(2*time.Since(begun).Seconds()) + 2 + 1; accepted < 8 || accepted > most || accepted+refused != 100 {
+		t.Errorf("%d accepted, want 8 to %d, and %d refused", accepted, most, refused)
+	}
+	for _, a := range r.Answers {
+		if seconds, err := strconv.Atoi(a.RetryAfter); a.IsRefused() && (err != nil || seconds < 1 || seconds > 60) {
+			t.Errorf("%s: Retry-After %q", a.Name, a.RetryAfter)
+		}
+	}
+	t.Logf("accepted in %s, refused in %s (p99)", r.Latency(ingress.Answer.IsAccepted, 99), r.Latency(ingress.Answer.IsRefused, 99))
+}
+
 func TestANewReplicaKnowsWhatWasAcceptedBeforeIt(t *testing.T) {
 	s := sideBySide(t, nil)
 	w := s.webhookWith(1)
@@ -227,7 +253,7 @@ func TestWithoutTheWebhookItsFailurePolicyDecidesAndTheRulesHold(t *testing.T) {
 				t.Errorf("a task without a queue does not need the webhook: %s", a)
 			}
 			replay := s.task("replay-0", "orders")
-			replay.Spec.ReplayOf = v1alpha1.ReplayOf{DeadLetterName: "a", DeadLetterUID: "b", Request: 1}
+			replay.Spec.ReplayOf = v1alpha1.ReplayOf{DeadLetterName: "a", DeadLetterUID: "b", Request: 1, IdempotencyKey: "c"}
 			if a := s.post(replay, ""); a.code != http.StatusCreated {
 				t.Errorf("a replay does not need the webhook: %s", a)
 			}

@@ -55,7 +55,11 @@ func (k *Keeper) NeedLeaderElection() bool { return false }
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		pause := k.Pause
-		if err := k.look(ctx); err != nil && ctx.Err() == nil {
+		switch err := k.look(ctx); {
+		case err == nil || ctx.Err() != nil:
+		case apierrors.IsConflict(err): // another replica does the same
+			pause = retry
+		default:
 			log.FromContext(ctx).Error(err, "Could not keep the webhook's certificate, will try again", "secret", k.Secret)
 			pause = retry
 		}
