@@ -18,11 +18,7 @@ func Measure(ctx context.Context, c *cluster.Cluster, l Load) (r *Record, err er
 	if err := c.Create(ctx, l.Queue()); err != nil {
 		return nil, err
 	}
-	scale, err := NewScale(ctx, c, l.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, scale.Close(context.WithoutCancel(ctx), l.Namespace)) }()
+	scale := NewScale(c)
 	weighing, stop := context.WithCancel(ctx)
 	defer stop()
 	type weighed struct {
@@ -41,7 +37,9 @@ func Measure(ctx context.Context, c *cluster.Cluster, l Load) (r *Record, err er
 	pause(ctx)
 	stop()
 	memory := <-done
-	r.Memory = memory.samples
+	if r.Memory = memory.samples; len(r.Memory) == 0 {
+		memory.err = errors.Join(memory.err, errors.New("the operator was never weighed"))
+	}
 	return r, memory.err
 }
 

@@ -11,10 +11,7 @@ import (
 	"strings"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/leasehold-io/leasehold/test/cluster"
@@ -28,38 +25,18 @@ type Sample struct {
 	Heap     float64 // bytes of it that are in use
 }
 
-// Scale weighs the operator by the metrics of its replicas. It reaches Pods at their own addresses, so it works on the local cluster only.
+// Scale weighs the operator by the metrics of its replicas. It reaches Pods at their own addresses, and reads metrics with the token of the
+// kubeconfig, so it works on the local cluster only.
 type Scale struct {
 	c     *cluster.Cluster
-	token string
 	begun time.Time
 	http  *http.Client
 }
 
-// NewScale gets the right to read metrics, as a Prometheus has it, for a service account of the namespace.
-func NewScale(ctx context.Context, c *cluster.Cluster, namespace string) (*Scale, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "metrics"}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "metrics-" + namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "leasehold-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account.Name}},
-	}
-	for _, o := range []client.Object{account, binding} {
-		if err := c.Create(ctx, o); err != nil {
-			return nil, err
-		}
-	}
-	request := &authenticationv1.TokenRequest{}
-	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
-		return nil, err
-	}
-	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the endpoint's certificate is self-signed
-	return &Scale{c: c, token: request.Status.Token, begun: time.Now(), http: &http.Client{Transport: insecure, Timeout: 5 * time.Second}}, nil
-}
-
-// Close takes the right back.
-func (s *Scale) Close(ctx context.Context, namespace string) error {
-	return s.c.Delete(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "metrics-" + namespace}})
+// NewScale is a scale for the operator of a cluster.
+func NewScale(c *cluster.Cluster) *Scale {
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the endpoint's certificate is self-signed
+	return &Scale{c: c, begun: time.Now(), http: &http.Client{Transport: insecure, Timeout: 5 * time.Second}}
 }
 
 // Weigh weighs every replica, every second until the context ends.
@@ -106,7 +83,7 @@ func (s *Scale) read(ctx context.Context, address string) (sample Sample, err er
 	if err != nil {
 		return sample, err
 	}
-	request.Header.Set("Authorization", "Bearer "+s.token)
+	request.Header.Set("Authorization", "Bearer "+s.c.Config.BearerToken)
 	response, err := s.http.Do(request)
 	if err != nil {
 		return sample, err
