@@ -107,7 +107,7 @@ func (w *webhook) start(i int) {
 		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{w.namespace: {}}}, Metrics: metricsserver.Options{BindAddress: "0"}})
 	w.ok(err)
 	ctx, end := context.WithCancel(w.Context())
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	r.end = func() {
 		end()
 		<-ended
@@ -115,8 +115,10 @@ func (w *webhook) start(i int) {
 	w.Cleanup(r.end)
 	w.ok(r.hook.Add(ctx, mgr))
 	go func() {
-		ended <- mgr.Start(ctx)
-		close(ended)
+		defer close(ended)
+		if err := mgr.Start(ctx); err != nil {
+			w.Errorf("replica %d: %v", i, err)
+		}
 	}()
 	w.ok(w.Poll(w.Context(), patience, func() error { return r.hook.Ready()(nil) }))
 }
