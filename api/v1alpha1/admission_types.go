@@ -4,7 +4,7 @@ package v1alpha1
 // after which it makes sense to try again.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="has(self.rate) || has(self.maxPending) || has(self.maxWaitSeconds) || has(self.tenant)",message="needs a limit: rate, maxPending, maxWaitSeconds or tenant"
+// +kubebuilder:validation:XValidation:rule="has(self.rate) || has(self.maxPending) || has(self.maxWaitSeconds) || has(self.tenant) || has(self.whileBreakerOpen)",message="needs a limit: rate, maxPending, maxWaitSeconds, tenant or whileBreakerOpen"
 // +kubebuilder:validation:XValidation:rule="has(self.rate) || (!has(self.periodSeconds) && !has(self.burst))",message="is required with periodSeconds or burst: without it there is no limit",fieldPath=".rate"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxPending) || !has(self.tenant) || !has(self.tenant.maxPending) || self.tenant.maxPending <= self.maxPending",message="must not be above admission.maxPending: no tenant could ever use it",fieldPath=".tenant.maxPending"
 // +kubebuilder:validation:XValidation:rule="!has(self.rate) || !has(self.tenant) || !has(self.tenant.rate) || self.tenant.rate * (has(self.periodSeconds) ? self.periodSeconds : 1) <= self.rate * (has(self.tenant.periodSeconds) ? self.tenant.periodSeconds : 1)",message="must not be above admission.rate, each by its periodSeconds: no tenant could ever use it",fieldPath=".tenant.rate"
@@ -48,6 +48,11 @@ type AdmissionSpec struct {
 	// +optional
 	Tenant TenantAdmissionSpec `json:"tenant,omitempty,omitzero"`
 
+	// whileBreakerOpen says what becomes of new tasks while the queue's breaker is open, by its own judgement or by override. Accept: they are
+	// made, and wait. Refuse: they are refused, as above a limit, until it is half-open. Needs spec.breaker. Default Accept.
+	// +optional
+	WhileBreakerOpen BreakerAdmission `json:"whileBreakerOpen,omitempty"`
+
 	// refuseWith is the answer to a task above a limit, always with a Retry-After header. TooManyRequests: HTTP 429, which clients of Kubernetes
 	// wait out and repeat by themselves. ServiceUnavailable: HTTP 503, for producers that take 429 for a fault of their own.
 	// Default TooManyRequests.
@@ -85,6 +90,18 @@ type TenantAdmissionSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	MaxPending int32 `json:"maxPending,omitempty"`
 }
+
+// BreakerAdmission says what becomes of new tasks while a breaker is open.
+//
+// +kubebuilder:validation:Enum=Accept;Refuse
+type BreakerAdmission string
+
+const (
+	// BreakerAccept: they are made, and wait.
+	BreakerAccept BreakerAdmission = "Accept"
+	// BreakerRefuse: they are refused.
+	BreakerRefuse BreakerAdmission = "Refuse"
+)
 
 // RefusalAnswer says how a task above a limit is refused.
 //

@@ -19,6 +19,9 @@ const (
 	DefaultBackoffFactor         = 2
 
 	DefaultIdempotencyRetentionSeconds = 86400
+
+	DefaultBreakerMinSamples  = 10
+	DefaultBreakerOpenSeconds = 60
 )
 
 // MaxHistory is the largest number of entries in status.history.
@@ -129,6 +132,11 @@ func (s *LeasedTaskSpec) PriorityValue() int32 {
 	return *s.Priority
 }
 
+// OpenFor is how long the breaker is open before a few attempts may try.
+func (b *BreakerSpec) OpenFor() time.Duration {
+	return seconds(b.OpenSeconds, DefaultBreakerOpenSeconds)
+}
+
 // IsFinished reports whether the phase is final.
 func (p Phase) IsFinished() bool {
 	return p == PhaseCompleted || p == PhaseCancelled || p == PhaseDeadLettered
@@ -140,6 +148,3 @@ func seconds(v, otherwise int32) time.Duration {
 
 // IsPaused reports whether nothing of the queue may start.
 func (s *TaskQueueSpec) IsPaused() bool { return s.Paused == PauseHold || s.Paused == PauseDrain }
-
-// DefaultBreakerMinSamples is how many attempts must have ended before their share opens a breaker.
-const DefaultBreakerMinSamples = 10

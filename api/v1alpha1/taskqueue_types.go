@@ -51,6 +51,7 @@ type TaskQueueList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template) || !has(self.template.spec) || self.template.spec.containers.all(c, (has(self.workerContainer) && c.name != self.workerContainer) || !has(c.lifecycle))",message="the worker container cannot have lifecycle hooks: they run outside the agent's fence and eat the stop grace",fieldPath=".template"
 // +kubebuilder:validation:XValidation:rule="!has(self.concurrency) || !has(self.tenants) || !has(self.tenants.concurrency) || self.tenants.concurrency <= self.concurrency",message="must not be above spec.concurrency: no tenant could ever use it",fieldPath=".tenants.concurrency"
 // +kubebuilder:validation:XValidation:rule="!has(self.concurrency) || !has(self.tenants) || !has(self.tenants.overrides) || self.tenants.overrides.all(t, !has(t.concurrency) || t.concurrency <= self.concurrency)",message="no concurrency of a tenant may be above spec.concurrency: the tenant could never use it",fieldPath=".tenants.overrides"
+// +kubebuilder:validation:XValidation:rule="!has(self.admission) || !has(self.admission.whileBreakerOpen) || has(self.breaker)",message="needs spec.breaker: there is none that could be open",fieldPath=".admission.whileBreakerOpen"
 type TaskQueueSpec struct {
 	// concurrency is how many of the queue's tasks may have an attempt, or a probe, under way at the same time: from its grant until
 	// its process can no longer run. Lowering it stops nothing. Default: no limit.

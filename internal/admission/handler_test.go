@@ -132,6 +132,37 @@ func TestARefusalCarriesItsCodeItsLimitAndWhenToTryAgain(t *testing.T) {
 	}
 }
 
+func TestAnOpenBreakerClosesTheQueueIfTheQueueSaysSo(t *testing.T) {
+	tests := map[string]struct {
+		says     v1alpha1.BreakerAdmission
+		state    string
+		override v1alpha1.BreakerOverride
+		refuses  bool
+		retry    int32
+	}{
+		"open":           {says: v1alpha1.BreakerRefuse, state: "Open", refuses: true, retry: 25},
+		"held open":      {says: v1alpha1.BreakerRefuse, state: "Open", override: v1alpha1.BreakerForcedOpen, refuses: true, retry: 60},
+		"half-open":      {says: v1alpha1.BreakerRefuse, state: "HalfOpen"},
+		"closed":         {says: v1alpha1.BreakerRefuse, state: "Closed"},
+		"open, by unset": {state: "Open"},
+		"open, accepted": {says: v1alpha1.BreakerAccept, state: "Open"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newReplica(t)
+			queue := queueWith(v1alpha1.AdmissionSpec{MaxPending: 100, WhileBreakerOpen: test.says})
+			queue.Spec.Breaker = v1alpha1.BreakerSpec{SameFailures: 1, OpenSeconds: 30, Override: test.override}
+			queue.Status.Breaker = v1alpha1.BreakerStatus{State: test.state, Since: new(metav1.NewTime(start.Add(-5 * time.Second)))}
+			r.queues.OnAdd(queue, true)
+			r.ledger.Open(start)
+			got := r.ask(newTaskFor("a", ""))
+			if got.Allowed == test.refuses || test.refuses && got.Result.Details.RetryAfterSeconds != test.retry {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 func TestWhatIsNotKnownIsNotAnswered(t *testing.T) {
 	r := newReplica(t)
 	if w := r.serve(r.review(newTaskFor("a", ""), false)); w.Code != http.StatusServiceUnavailable {

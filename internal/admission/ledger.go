@@ -71,7 +71,7 @@ func (l *Ledger) SeeQueue(queue *v1alpha1.TaskQueue) {
 	defer l.mu.Unlock()
 	e := l.entry(types.NamespacedName{Namespace: queue.Namespace, Name: queue.Name})
 	e.object = queue
-	e.Limit(limitsOf(&queue.Spec.Admission))
+	e.Limit(limitsOf(queue))
 }
 
 // QueueGone tells that a queue was deleted.
@@ -140,12 +140,19 @@ func (l *Ledger) drop(name types.NamespacedName) {
 	}
 }
 
-func limitsOf(a *v1alpha1.AdmissionSpec) gate.Limits {
-	return gate.Limits{
+func limitsOf(queue *v1alpha1.TaskQueue) gate.Limits {
+	a := &queue.Spec.Admission
+	limits := gate.Limits{
 		Queue:   gate.Share{Rate: rateOf(a.Rate, a.PeriodSeconds, a.Burst), MaxPending: int(a.MaxPending)},
 		Tenant:  gate.Share{Rate: rateOf(a.Tenant.Rate, a.Tenant.PeriodSeconds, a.Tenant.Burst), MaxPending: int(a.Tenant.MaxPending)},
 		MaxWait: time.Duration(a.MaxWaitSeconds) * time.Second,
 	}
+	state := &queue.Status.Breaker
+	limits.Closed = a.WhileBreakerOpen == v1alpha1.BreakerRefuse && state.State == "Open"
+	if limits.Closed && state.Since != nil && queue.Spec.Breaker.Override != v1alpha1.BreakerForcedOpen {
+		limits.Reopens = state.Since.Add(queue.Spec.Breaker.OpenFor())
+	}
+	return limits
 }
 
 func rateOf(count, periodSeconds, burst int32) gate.Rate {

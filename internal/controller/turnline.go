@@ -112,7 +112,7 @@ func breakerOf(spec *v1alpha1.BreakerSpec) queue.BreakerSettings {
 		MinSamples:     int(cmp.Or(spec.MinSamples, v1alpha1.DefaultBreakerMinSamples)),
 		Window:         time.Duration(spec.WindowSeconds) * time.Second,
 		SameFailures:   int(spec.SameFailures),
-		OpenFor:        time.Duration(spec.OpenSeconds) * time.Second,
+		OpenFor:        spec.OpenFor(),
 		Probes:         int(spec.Probes),
 		Override:       queue.Override(spec.Override),
 	}

@@ -126,7 +126,7 @@ func (w *webhook) start(i int) {
 // untilAsked waits until the API server asks every replica. A queue that is full tells: a dry run is refused.
 func (w *webhook) untilAsked() {
 	w.Helper()
-	w.queue("full", v1alpha1.AdmissionSpec{MaxPending: 1})
+	w.limitedQueue("full", v1alpha1.AdmissionSpec{MaxPending: 1})
 	w.ok(admin.Create(w.Context(), w.task("waits-for-ever", "full")))
 	for i := range w.replicas {
 		w.ok(w.Poll(w.Context(), patience, func() error {
@@ -139,8 +139,8 @@ func (w *webhook) untilAsked() {
 	}
 }
 
-// queue makes a queue, and waits until every replica that runs knows it.
-func (s *scene) queue(name string, a v1alpha1.AdmissionSpec) {
+// limitedQueue makes a queue, and waits until every replica that runs knows it.
+func (s *scene) limitedQueue(name string, a v1alpha1.AdmissionSpec) {
 	s.Helper()
 	queue := &v1alpha1.TaskQueue{Spec: v1alpha1.TaskQueueSpec{Admission: a}}
 	queue.Namespace, queue.Name = s.namespace, name

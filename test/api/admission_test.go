@@ -22,7 +22,7 @@ import (
 func TestATaskAboveTheRateIsRefusedWith429AndRetryAfter(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(1)
-	s.queue("orders", v1alpha1.AdmissionSpec{Rate: 2, PeriodSeconds: 4})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{Rate: 2, PeriodSeconds: 4})
 	for i := range 2 {
 		if a := s.post(s.task(fmt.Sprintf("burst%d-0", i), "orders"), ""); a.code != http.StatusCreated {
 			t.Fatalf("task %d of the burst: %s", i, a)
@@ -52,7 +52,7 @@ func TestATaskAboveTheRateIsRefusedWith429AndRetryAfter(t *testing.T) {
 func TestATenantAboveItsRateDoesNotHoldUpTheOthers(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(1)
-	s.queue("orders", v1alpha1.AdmissionSpec{Tenant: v1alpha1.TenantAdmissionSpec{Rate: 1, PeriodSeconds: 3600}})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{Tenant: v1alpha1.TenantAdmissionSpec{Rate: 1, PeriodSeconds: 3600}})
 	by := func(name, tenant string) reply {
 		task := s.task(name, "orders")
 		task.Spec.Tenant = tenant
@@ -80,7 +80,7 @@ func TestATenantAboveItsRateDoesNotHoldUpTheOthers(t *testing.T) {
 func TestAFullQueueTakesTasksAgainWhenThereIsRoom(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(1)
-	s.queue("orders", v1alpha1.AdmissionSpec{MaxPending: 3, RefuseWith: v1alpha1.RefuseServiceUnavailable})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{MaxPending: 3, RefuseWith: v1alpha1.RefuseServiceUnavailable})
 	for i := range 3 {
 		if a := s.post(s.task(fmt.Sprintf("waits%d-0", i), "orders"), ""); a.code != http.StatusCreated {
 			t.Fatalf("%s", a)
@@ -103,7 +103,7 @@ func TestAFullQueueTakesTasksAgainWhenThereIsRoom(t *testing.T) {
 func TestAWaitThatWouldBeTooLongIsRefused(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(1)
-	s.queue("orders", v1alpha1.AdmissionSpec{MaxWaitSeconds: 5})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{MaxWaitSeconds: 5})
 	for i := range 4 { // nothing starts, so four that wait for two seconds are too many
 		if a := s.post(s.task(fmt.Sprintf("waits%d-0", i), "orders"), ""); a.code != http.StatusCreated {
 			t.Fatalf("%s", a)
@@ -120,7 +120,7 @@ func TestAWaitThatWouldBeTooLongIsRefused(t *testing.T) {
 func TestADryRunOfANewTaskIsNotCharged(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(1)
-	s.queue("orders", v1alpha1.AdmissionSpec{Rate: 2, PeriodSeconds: 86400, MaxPending: 2})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{Rate: 2, PeriodSeconds: 86400, MaxPending: 2})
 	for i := range 5 {
 		if a := s.post(s.task(fmt.Sprintf("dry%d-0", i), "orders"), dryRun); a.code != http.StatusCreated {
 			t.Fatalf("dry run %d: %s", i, a)
@@ -145,7 +145,7 @@ func TestTwoReplicasTogetherStayWithinTheStatedBound(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.webhookWith(2)
 	const rate, length = 1, 12 * time.Second
-	s.queue("orders", v1alpha1.AdmissionSpec{Rate: rate})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{Rate: rate})
 	var accepted, refused [2]atomic.Int32
 	var all sync.WaitGroup
 	begun := time.Now()
@@ -211,7 +211,7 @@ func TestAHerdAtTheEntranceIsHeldToTheRate(t *testing.T) {
 func TestANewReplicaKnowsWhatWasAcceptedBeforeIt(t *testing.T) {
 	s := sideBySide(t, nil)
 	w := s.webhookWith(1)
-	s.queue("orders", v1alpha1.AdmissionSpec{Rate: 3, PeriodSeconds: 3600})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{Rate: 3, PeriodSeconds: 3600})
 	for i := range 3 {
 		if a := s.post(s.task(fmt.Sprintf("n%d-0", i), "orders"), ""); a.code != http.StatusCreated {
 			t.Fatalf("%s", a)
@@ -229,7 +229,7 @@ func TestWithoutTheWebhookItsFailurePolicyDecidesAndTheRulesHold(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			s := sideBySide(t, nil)
 			w := s.webhookWith(1, func(w *webhook) { w.config.Webhooks[0].FailurePolicy = &policy })
-			s.queue("orders", v1alpha1.AdmissionSpec{Rate: 1, PeriodSeconds: 86400})
+			s.limitedQueue("orders", v1alpha1.AdmissionSpec{Rate: 1, PeriodSeconds: 86400})
 			w.replicas[0].end()
 
 			a := s.post(s.task("a-0", "orders"), "")
@@ -264,7 +264,7 @@ func TestWithoutTheWebhookItsFailurePolicyDecidesAndTheRulesHold(t *testing.T) {
 func TestTheCertificateIsRenewedWithoutARestartAndWithoutARefusal(t *testing.T) {
 	s := sideBySide(t, nil)
 	w := s.webhookWith(2, func(w *webhook) { w.lifetime = 24 * time.Second })
-	s.queue("orders", v1alpha1.AdmissionSpec{MaxPending: 1000})
+	s.limitedQueue("orders", v1alpha1.AdmissionSpec{MaxPending: 1000})
 	seen := [2]map[string]bool{{}, {}}
 	for begun := time.Now(); time.Since(begun) < 42*time.Second; time.Sleep(100 * time.Millisecond) {
 		for i, r := range w.replicas {
@@ -304,6 +304,7 @@ func TestContradictoryAdmissionIsRefusedWithTheFieldAndTheReason(t *testing.T) {
 		"no wait":                     {spec{"maxWaitSeconds": 0}, []string{"spec.admission.maxWaitSeconds", "1"}},
 		"a wait of more than a week":  {spec{"maxWaitSeconds": 604801}, []string{"spec.admission.maxWaitSeconds", "604800"}},
 		"an unknown answer":           {spec{"rate": 1, "refuseWith": "Teapot"}, []string{"spec.admission.refuseWith", "ServiceUnavailable"}},
+		"closed by no breaker":        {spec{"whileBreakerOpen": "Refuse"}, []string{"spec.admission.whileBreakerOpen", "needs spec.breaker"}},
 		"an empty tenant":             {spec{"rate": 1, "tenant": spec{}}, []string{"spec.admission.tenant", "at least 1"}},
 		"a tenant's zero rate":        {spec{"tenant": spec{"rate": 0}}, []string{"spec.admission.tenant.rate", "1"}},
 		"a tenant's zero pending":     {spec{"tenant": spec{"maxPending": 0}}, []string{"spec.admission.tenant.maxPending", "1"}},

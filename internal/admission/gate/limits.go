@@ -8,8 +8,9 @@ type Limits struct {
 	Queue, Tenant Share
 	// MaxWait is how long a new task may have to wait, by the measured flow.
 	MaxWait time.Duration
-	// ClosedUntil is when the queue takes tasks again; before that none.
-	ClosedUntil time.Time
+	// Closed: the queue takes no tasks. Reopens is when that may change; zero: nobody knows.
+	Closed  bool
+	Reopens time.Time
 }
 
 // Share limits a queue or a tenant.

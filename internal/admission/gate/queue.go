@@ -76,8 +76,10 @@ func (q *Queue) judge(t Task, isDryRun bool, now time.Time) Verdict {
 	}
 	pending := q.whole.pending()
 	switch wait := q.flow.wait(pending, now); {
-	case now.Before(l.ClosedUntil):
-		return refuse(Closed, "its circuit breaker is open", l.ClosedUntil.Sub(now))
+	case l.Closed && l.Reopens.IsZero():
+		return refuse(Closed, "its breaker is held open (spec.breaker.override)", maxRetryAfter)
+	case l.Closed:
+		return refuse(Closed, "its breaker is open (spec.admission.whileBreakerOpen)", l.Reopens.Sub(now))
 	case l.Queue.MaxPending > 0 && pending >= l.Queue.MaxPending:
 		return refuse(Pending, fmt.Sprintf("%d tasks wait, and %d may (spec.admission.maxPending)", pending, l.Queue.MaxPending), q.flow.wait(pending-l.Queue.MaxPending+1, now))
 	case l.Tenant.MaxPending > 0 && tenant.pending() >= l.Tenant.MaxPending:

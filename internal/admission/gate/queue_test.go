@@ -138,16 +138,27 @@ func TestATaskIsChargedOnceHoweverOftenItIsAskedAbout(t *testing.T) {
 	}
 }
 
-func TestAClosedQueueTakesNothingUntilThen(t *testing.T) {
-	q := New(Limits{ClosedUntil: after(90 * time.Second)})
-	if n, v := offer(q, "a", 3, start); n != 0 || v.Reason != Closed || v.RetryAfter != time.Minute {
-		t.Errorf("%d, %+v", n, v)
+func TestAClosedQueueTakesNothing(t *testing.T) {
+	tests := map[string]struct {
+		reopens time.Time
+		after   time.Duration
+	}{
+		"for long":             {after(90 * time.Second), time.Minute},
+		"for a little":         {after(9500 * time.Millisecond), 10 * time.Second},
+		"though it is time":    {after(-time.Second), time.Second}, // whoever reopens it has not got to it
+		"while somebody wants": {time.Time{}, time.Minute},
 	}
-	if n, v := offer(q, "a", 3, after(80*time.Second)); n != 0 || v.RetryAfter != 10*time.Second {
-		t.Errorf("%d, %+v", n, v)
-	}
-	if n, _ := offer(q, "a", 3, after(90*time.Second)); n != 3 {
-		t.Errorf("%d, want all", n)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := New(Limits{Closed: true, Reopens: test.reopens})
+			if n, v := offer(q, "a", 3, start); n != 0 || v.Reason != Closed || v.RetryAfter != test.after {
+				t.Errorf("%d, %+v", n, v)
+			}
+			q.Limit(Limits{})
+			if n, _ := offer(q, "a", 3, start); n != 3 {
+				t.Errorf("%d, want all", n)
+			}
+		})
 	}
 }
 
