@@ -116,7 +116,8 @@ func (k *queueKill) recount() (n int) {
 			if status.DeadLetterName == "" || open[string(tasks.Items[i].UID)] {
 				n++
 			}
-		case v1alpha1.PhaseAvailable, "":
+		case v1alpha1.PhaseCompleted, v1alpha1.PhaseCancelled, v1alpha1.PhaseDeadLettered:
+		default:
 			if open[string(tasks.Items[i].UID)] {
 				n++
 			}

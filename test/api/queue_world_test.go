@@ -201,12 +201,15 @@ func (s *queueScene) allFinish(n int) {
 	}))
 }
 
-// recordTasks notes every version of the namespace's tasks from now on.
+// recordTasks notes every version of the namespace's tasks that is written from now on.
 func (s *scene) recordTasks() func() []*v1alpha1.LeasedTask {
 	s.Helper()
 	under, err := client.NewWithWatch(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
 	s.ok(err)
-	tasks, err := under.Watch(s.Context(), &v1alpha1.LeasedTaskList{}, client.InNamespace(s.namespace))
+	now := &v1alpha1.LeasedTaskList{}
+	s.ok(admin.List(s.Context(), now, client.InNamespace(s.namespace), client.Limit(1)))
+	tasks, err := under.Watch(s.Context(), &v1alpha1.LeasedTaskList{}, client.InNamespace(s.namespace),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: now.ResourceVersion}})
 	s.ok(err)
 	var mu sync.Mutex
 	var versions []*v1alpha1.LeasedTask
