@@ -27,7 +27,7 @@ func TestTheNextDispatchCostsTheSameHoweverManyWait(t *testing.T) {
 	begin := time.Now()
 	s.create(*pendingTasks)
 	t.Logf("made %d tasks in %s", *pendingTasks, time.Since(begin).Round(time.Second))
-	s.ok(s.Poll(t.Context(), 5*patience, func() error {
+	s.ok(s.Poll(t.Context(), 10*patience, func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(tq), tq); err != nil {
 			return err
 		}
