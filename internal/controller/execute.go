@@ -31,7 +31,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return 0, err
 		}
 		if s.RevisionRefusal = refusal; refusal != "" {
-			return r.execute(ctx, s, plan.Decide(s))
+			return r.execute(ctx, s, r.decide(s))
 		}
 	}
 	switch {

@@ -121,7 +121,6 @@ func (k *queueKill) recount() (n int) {
 			if open[string(tasks.Items[i].UID)] {
 				n++
 			}
-		default: // none of these tasks is probed, and what has finished holds nothing
 		}
 	}
 	return n
