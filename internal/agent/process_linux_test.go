@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-io/leasehold/api/env"
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 )
 
@@ -23,12 +24,22 @@ const (
 	configVariable = "AGENT_TEST_CONFIG"
 )
 
-// TestMain lets the test binary be an agent: one that reaps and kills needs a process of its own.
+// TestMain lets the test binary be an agent: one that reaps and kills needs a process of its own. It also calls one.
 func TestMain(m *testing.M) {
-	if os.Getenv(roleVariable) == "agent" {
+	switch {
+	case os.Getenv(roleVariable) == "agent" && len(os.Args) > 1 && os.Args[1] == "call":
+		if err := Call(os.Getenv(env.Socket), os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		return
+	case os.Getenv(roleVariable) == "agent":
 		os.Exit(beAgent())
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
 }
 
 // beAgent does what cmd/agent does, with a configuration from the test.
@@ -65,8 +76,13 @@ func (f *fixture) start(script string) *exec.Cmd {
 
 func (f *fixture) startCommand(argv ...string) *exec.Cmd {
 	f.t.Helper()
+	return f.startWith(nil, argv...)
+}
+
+func (f *fixture) startWith(environ []string, argv ...string) *exec.Cmd {
+	f.t.Helper()
 	cmd := exec.Command(os.Args[0], argv...)
-	cmd.Env = append(os.Environ(), roleVariable+"=agent", configVariable+"="+asJSON(f.t, f.agent.Config), "DIR="+f.dir)
+	cmd.Env = append(append(os.Environ(), environ...), roleVariable+"=agent", configVariable+"="+asJSON(f.t, f.agent.Config), "DIR="+f.dir)
 	cmd.Stdout, cmd.Stderr = f.t.Output(), f.t.Output()
 	must(f.t, cmd.Start())
 	f.t.Cleanup(func() { _ = cmd.Process.Kill() })
