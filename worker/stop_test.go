@@ -14,7 +14,7 @@ func untilStopped(t *testing.T, want Stop, result any, err error) Work {
 	return func(ctx context.Context, _ *Task) (any, error) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Minute):
+		case <-time.After(20 * time.Second):
 			t.Error("nobody says stop")
 		}
 		if got := StopOf(ctx); got == nil || *got != want {

@@ -215,6 +215,7 @@ func TestProbes(t *testing.T) {
 		"it cannot tell":                  {nil, context.DeadlineExceeded, false, ExitCannotTell, []string{`fail {"message":"context deadline exceeded"}`}},
 		"it cannot tell, and has a word":  {nil, missed, false, ExitCannotTell, []string{`fail {"reason":"Down"}`}},
 		"it was told to stop":             {nil, context.Canceled, true, ExitStopped, nil},
+		"it was told to stop, and failed": {nil, missed, true, ExitStopped, nil},
 		"it was told to stop, and denies": {nil, ErrNoEffect, true, ExitStopped, nil},
 	}
 	for name, tc := range tests {

@@ -1,43 +1,51 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
-	"strconv"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold-io/leasehold/test/faults/postgres"
 )
 
-// hostAddress is where Pods reach this process: the local cluster's bridge.
-const hostAddress = "10.89.0.1"
+const (
+	// hostAddress is where Pods reach this machine: the local cluster's bridge.
+	hostAddress = "10.89.0.1"
+	loopback    = "127.0.0.1"
+)
 
-// carrier is an external API as they are: it ships what it is asked to, once for each idempotency key, answers the same key with the
-// first answer, and keeps out whoever has a lower fencing token than one that it has seen.
-//
-//	POST /shipments        Idempotency-Key, Fencing-Token: ships, 201; 412 for a token that is too low
-//	GET  /shipments/KEY    Fencing-Token: what was shipped, 200; 404 if nothing was
+// carrier is the external API of worker/examples/shipment, a process beside the cluster with a PostgreSQL of its own.
 type carrier struct {
 	url string
-	// first is what becomes of the first call.
-	first fault
-	// called is closed with the first call; it goes on once resume is closed.
-	called, resume chan struct{}
+	// called is closed with the first call that asks to ship; it is lost once resume is called.
+	called chan struct{}
+	hold   io.WriteCloser
 
 	mu     sync.Mutex
-	marks  map[string]int64  // highest token for each key
-	ships  map[string]string // shipment for each key
 	posts  []post
 	lookUp int
 }
 
-// fault is what becomes of a call.
-type fault int
+// fault is what becomes of the first call.
+type fault string
 
 const (
 	// answerLost: it has its effect, and the connection is reset before the answer.
-	answerLost fault = iota
+	answerLost fault = "answer"
 	// requestLost: the connection is reset before it has any effect.
-	requestLost
+	requestLost fault = "request"
 )
 
 // post is a call that asked to ship.
@@ -46,91 +54,113 @@ type post struct {
 	token int64
 }
 
+// database is one PostgreSQL for all carriers, each of which has a database in it; the end of the tests stops it.
+var database = sync.OnceValues(func() (*postgres.Server, error) {
+	ctx, cancel := contextOf(patience)
+	defer cancel()
+	return postgres.Start(ctx, os.Stderr, loopback)
+})
+
+var (
+	hasDatabase atomic.Bool
+	carriers    atomic.Int32
+)
+
 func (s *story) startCarrier(first fault) *carrier {
 	s.Helper()
-	c := &carrier{first: first, called: make(chan struct{}), resume: make(chan struct{}), marks: map[string]int64{}, ships: map[string]string{}}
-	listener, err := net.Listen("tcp", net.JoinHostPort(hostAddress, "0"))
+	s.ok(loadExamples())
+	c := &carrier{called: make(chan struct{})}
+	cmd := exec.Command(filepath.Join(bin, "examples-carrier"), "-listen", hostAddress+":0", "-lose", string(first), "-hold")
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.newDatabase())
+	cmd.Stderr = s.Output()
+	out, err := cmd.StdoutPipe()
 	s.ok(err)
-	c.url = "http://" + listener.Addr().String()
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /shipments", c.ship)
-	mux.HandleFunc("GET /shipments/{key}", c.find)
-	server := &http.Server{Handler: mux}
-	go func() { _ = server.Serve(listener) }()
-	s.Cleanup(func() { _ = server.Close() })
+	c.hold, err = cmd.StdinPipe()
+	s.ok(err)
+	s.ok(cmd.Start())
+	lines := bufio.NewReader(out)
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	listening, err := lines.ReadBytes('\n')
+	s.ok(err)
+	var line struct{ URL string }
+	s.ok(json.Unmarshal(listening, &line))
+	c.url = line.URL
+	go c.listen(lines)
 	return c
 }
 
-// admit raises the mark of a key, and keeps out whoever is below it.
-func (c *carrier) admit(key string, r *http.Request) (int64, bool) {
-	token, err := strconv.ParseInt(r.Header.Get("Fencing-Token"), 10, 64)
-	if err != nil || token < c.marks[key] {
-		return token, false
-	}
-	c.marks[key] = token
-	return token, true
+func (s *story) newDatabase() string {
+	s.Helper()
+	server, err := database()
+	s.ok(err)
+	hasDatabase.Store(true)
+	conn, err := pgx.Connect(s.ctx, server.URL(loopback))
+	s.ok(err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	name := fmt.Sprintf("carrier%d", carriers.Add(1))
+	_, err = conn.Exec(s.ctx, "CREATE DATABASE "+name)
+	s.ok(err)
+	u, err := url.Parse(server.URL(loopback))
+	s.ok(err)
+	u.Path = name
+	return u.String()
 }
 
-func (c *carrier) ship(w http.ResponseWriter, r *http.Request) {
-	key := r.Header.Get("Idempotency-Key")
-	answer, isFirst, admitted := c.book(key, r)
-	if isFirst {
-		close(c.called)
-		<-c.resume
-		reset(w)
-		return
+func stopDatabase() error {
+	if !hasDatabase.Load() {
+		return nil
 	}
-	if !admitted {
-		w.WriteHeader(http.StatusPreconditionFailed)
-		return
+	server, err := database()
+	if err != nil {
+		return err
 	}
-	w.WriteHeader(http.StatusCreated)
-	_, _ = fmt.Fprint(w, answer)
+	return server.Stop()
 }
 
-// book is the effect of a call, if it has one.
-func (c *carrier) book(key string, r *http.Request) (answer string, isFirst, admitted bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	isFirst = len(c.posts) == 0
-	token, admitted := c.admit(key, r)
-	c.posts = append(c.posts, post{key, token})
-	if _, isKnown := c.ships[key]; !isKnown && admitted && (!isFirst || c.first == answerLost) {
-		c.ships[key] = fmt.Sprintf("shipment %d for %s", len(c.ships)+1, r.PostFormValue("to"))
+// listen takes down the calls, as the carrier logs them.
+func (c *carrier) listen(lines *bufio.Reader) {
+	for {
+		line, err := lines.ReadBytes('\n')
+		var call struct {
+			Event, Key string
+			Token      int64
+		}
+		if err != nil || json.Unmarshal(line, &call) != nil {
+			return
+		}
+		c.mu.Lock()
+		switch call.Event {
+		case "ship":
+			if c.posts = append(c.posts, post{call.Key, call.Token}); len(c.posts) == 1 {
+				close(c.called)
+			}
+		case "find":
+			c.lookUp++
+		}
+		c.mu.Unlock()
 	}
-	return c.ships[key], isFirst, admitted
 }
 
-func (c *carrier) find(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lookUp++
-	key := r.PathValue("key")
-	if _, admitted := c.admit(key, r); !admitted {
-		w.WriteHeader(http.StatusPreconditionFailed)
-		return
-	}
-	answer, isKnown := c.ships[key]
-	if !isKnown {
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	_, _ = fmt.Fprint(w, answer)
+// resume lets the first call be lost.
+func (s *story) resume(c *carrier) {
+	s.Helper()
+	_, err := io.WriteString(c.hold, "go on\n")
+	s.ok(err)
 }
 
 // seen are the calls so far: those that asked to ship, how many looked up, and how many shipments there are.
-func (c *carrier) seen() (posts []post, lookUps, shipments int) {
+func (s *story) seen(c *carrier) (posts []post, lookUps, shipments int) {
+	s.Helper()
+	client := http.Client{Timeout: time.Minute}
+	response, err := client.Get(c.url + "/shipments")
+	s.ok(err)
+	defer response.Body.Close() //nolint:errcheck // read
+	var answer struct{ Count int }
+	s.ok(json.NewDecoder(response.Body).Decode(&answer))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append(posts, c.posts...), c.lookUp, len(c.ships)
-}
-
-// reset ends a connection without an answer, with a RST.
-func reset(w http.ResponseWriter) {
-	conn, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		panic(err) // the test's own server
-	}
-	_ = conn.(*net.TCPConn).SetLinger(0)
-	_ = conn.Close()
+	return append(posts, c.posts...), c.lookUp, answer.Count
 }

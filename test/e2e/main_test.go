@@ -45,6 +45,10 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := stopDatabase(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
+		code = 1
+	}
 	if os.Getenv("LEASEHOLD_KEEP") != "" {
 		return code
 	}
@@ -88,6 +92,11 @@ func tell(t *testing.T, isAlone bool) *story {
 		return s.Get(ctx, key(ns.Name, "default"), &corev1.ServiceAccount{})
 	}))
 	return s
+}
+
+// contextOf is for what several stories share.
+func contextOf(limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), limit)
 }
 
 const (

@@ -2,49 +2,36 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
-const (
-	headers = `--header "Idempotency-Key: $LEASEHOLD_IDEMPOTENCY_KEY" --header "Fencing-Token: $LEASEHOLD_FENCING_TOKEN"`
-	// shipIt asks the carrier to ship; its answer is the result.
-	shipIt = `wget -q -O "$LEASEHOLD_RESULT_FILE" ` + headers + ` --post-data "to=$(cat "$LEASEHOLD_PAYLOAD_FILE")" %s/shipments`
-	// findIt is the probe: it must tell "nothing there" from "cannot tell", which wget ends with one exit code.
-	findIt = `said=$(wget -q -O "$LEASEHOLD_RESULT_FILE" ` + headers + ` "%s/shipments/$LEASEHOLD_IDEMPOTENCY_KEY" 2>&1) && exit 0
-echo "$said"; case "$said" in *" 404 "*) exit 1;; esac; exit 2`
-)
-
-func shipment(c *carrier, changes ...func(*v1alpha1.LeasedTask)) (script string, change func(*v1alpha1.LeasedTask)) {
-	return fmt.Sprintf(shipIt, c.url), func(task *v1alpha1.LeasedTask) {
-		task.Spec.Payload = new("Ghent")
-		for _, change := range changes {
-			change(task)
+// shipment is the task of worker/examples/shipment, with the carrier's address in it.
+func (s *story) shipment(c *carrier, change ...func(*v1alpha1.LeasedTask)) *v1alpha1.LeasedTask {
+	s.Helper()
+	return s.example("shipment", "shipment", `{"to": "Ghent"}`, append(change, func(task *v1alpha1.LeasedTask) {
+		for _, template := range []*corev1.PodTemplateSpec{task.Spec.Template, task.Spec.Reconcile.Template} {
+			if template != nil {
+				template.Spec.Containers[0].Env[0].Value = c.url
+			}
 		}
-	}
-}
-
-// probed lets a probe look for the shipment.
-func probed(c *carrier) func(*v1alpha1.LeasedTask) {
-	return func(task *v1alpha1.LeasedTask) {
-		task.Spec.OnLostAttempt = v1alpha1.LostAttemptReconcile
-		task.Spec.Reconcile = v1alpha1.ReconcileSpec{Template: cluster.Task("", "", fmt.Sprintf(findIt, c.url)).Spec.Template}
-	}
+	})...)
 }
 
 // mustShipOnce checks the end: one shipment, and its answer is the result.
 func (s *story) mustShipOnce(c *carrier, task *v1alpha1.LeasedTask, calls, lookUps int) {
 	s.Helper()
 	s.untilFinished(task)
-	posts, found, shipments := c.seen()
+	posts, found, shipments := s.seen(c)
 	s.must(task.Status.Phase == v1alpha1.PhaseCompleted, "task %s", cluster.Describe(task))
-	s.must(*task.Status.Result == "shipment 1 for Ghent", "result %q", *task.Status.Result)
+	s.must(*task.Status.Result == `{"number":1,"to":"Ghent"}`, "result %q", *task.Status.Result)
 	s.must(shipments == 1 && len(posts) == calls && found == lookUps, "%d shipments after %d calls and %d look-ups, want 1 after %d and %d",
 		shipments, len(posts), found, calls, lookUps)
 	for i, p := range posts {
@@ -68,14 +55,15 @@ func TestScenario7TheRetryOnAnotherNodeCarriesTheSameKeyAndTheAPIAnswersWithTheF
 	c := s.startCarrier(answerLost)
 	s.Cleanup(func() { _, _ = s.Kubectl(context.Background(), "uncordon", node1, node2) })
 	s.kubectl("cordon", node2)
-	script, change := shipment(c)
-	task := s.start("shipment", script, change)
+	task := s.shipment(c, func(task *v1alpha1.LeasedTask) {
+		task.Spec.OnLostAttempt, task.Spec.Reconcile = v1alpha1.LostAttemptRetry, v1alpha1.ReconcileSpec{}
+	})
 	s.untilCalled(c)
 	s.kubectl("uncordon", node2)
 	s.kubectl("cordon", node1)
-	close(c.resume)
+	s.resume(c)
 	s.mustShipOnce(c, task, 2, 0)
-	s.mustHave(task, fencing.ReasonNonZeroExit, fencing.ReasonCompleted)
+	s.mustHave(task, fencing.ReasonWorkerFailed, fencing.ReasonCompleted)
 	h := task.Status.History
 	s.must(h[0].NodeName == node1 && h[1].NodeName == node2, "the attempts ran on %s and %s", h[0].NodeName, h[1].NodeName)
 }
@@ -83,11 +71,10 @@ func TestScenario7TheRetryOnAnotherNodeCarriesTheSameKeyAndTheAPIAnswersWithTheF
 func TestScenario7WithReconcileTheProbeFindsTheShipmentAndNoSecondCallIsMade(t *testing.T) {
 	s := tell(t, sideBySide)
 	c := s.startCarrier(answerLost)
-	close(c.resume)
-	script, change := shipment(c, probed(c))
-	task := s.start("shipment", script, change)
+	s.resume(c)
+	task := s.shipment(c)
 	s.mustShipOnce(c, task, 1, 1)
-	s.mustHave(task, fencing.ReasonNonZeroExit, "EffectFound")
+	s.mustHave(task, fencing.ReasonWorkerFailed, "EffectFound")
 	h := task.Status.History
 	s.must(h[1].ProbeFor == 1 && h[1].FencingToken > h[0].FencingToken && task.Status.Failures == 1, "history %+v", h)
 	described := s.kubectl("describe", "lt", "-n", s.namespace, "shipment")
@@ -99,11 +86,10 @@ func TestScenario7WithReconcileTheProbeFindsTheShipmentAndNoSecondCallIsMade(t *
 func TestScenario7WithReconcileACallThatNeverArrivedIsMadeAgainOnceTheProbeSaysSo(t *testing.T) {
 	s := tell(t, sideBySide)
 	c := s.startCarrier(requestLost)
-	close(c.resume)
-	script, change := shipment(c, probed(c), func(task *v1alpha1.LeasedTask) { task.Spec.Reconcile.SettleSeconds = new(int32(3)) })
-	task := s.start("shipment", script, change)
+	s.resume(c)
+	task := s.shipment(c, func(task *v1alpha1.LeasedTask) { task.Spec.Reconcile.SettleSeconds = new(int32(3)) })
 	s.mustShipOnce(c, task, 2, 1)
-	s.mustHave(task, fencing.ReasonNonZeroExit, "NoEffect", fencing.ReasonCompleted)
+	s.mustHave(task, fencing.ReasonWorkerFailed, "NoEffect", fencing.ReasonCompleted)
 	h := task.Status.History
 	s.must(h[1].StartTime.Sub(h[0].EndTime.Time) >= 2*time.Second, "the probe did not wait for the call to settle: %+v", h) // whole seconds
 }
