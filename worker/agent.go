@@ -18,6 +18,8 @@ const (
 	callTimeout = 10 * time.Second
 	// longestWait is for how long one call waits for a stop; the agent allows no more.
 	longestWait = 300 * time.Second
+	// idleTimeout is shorter than the agent's: a connection that it is about to close is not used any more.
+	idleTimeout = time.Minute
 	// maxAnswer bounds what is read of an answer: a checkpoint of 1 KiB is the most that there is in one.
 	maxAnswer = 64 << 10
 )
@@ -36,10 +38,11 @@ func (r *Refusal) Error() string {
 type agent struct{ http http.Client }
 
 func newAgent(socket string) *agent {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
 	return &agent{http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		}},
+		Transport:     &http.Transport{DialContext: dial, IdleConnTimeout: idleTimeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -29,5 +29,5 @@
 // API that takes one; the packages below this one help: [github.com/leasehold-io/leasehold/worker/guard] and
 // [github.com/leasehold-io/leasehold/worker/idempotency/postgres].
 //
-// The package has no dependencies but the standard library.
+// The package needs nothing but the standard library, and [github.com/leasehold-io/leasehold/worker/guard], which needs no more.
 package worker

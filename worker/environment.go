@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/leasehold-io/leasehold/worker/guard"
 )
 
 // What the agent sets; docs/agent.md in the repository describes it.
@@ -33,7 +35,7 @@ func open(getenv func(string) string) (*Task, error) {
 		Name:           r.text(envTask),
 		Namespace:      r.text(envNamespace),
 		Attempt:        r.number(envAttempt),
-		FencingToken:   r.number(envFencingToken),
+		FencingToken:   r.token(envFencingToken),
 		IdempotencyKey: r.text(envIdempotencyKey),
 		Payload:        r.file(r.text(envPayloadFile)),
 		Deadline:       r.time(envDeadline),
@@ -43,7 +45,7 @@ func open(getenv func(string) string) (*Task, error) {
 		voice:          newVoice(),
 	}
 	if getenv(envProbeAttempt) != "" {
-		t.Probe = &Probe{Attempt: r.number(envProbeAttempt), FencingToken: r.number(envProbeToken)}
+		t.Probe = &Probe{Attempt: r.number(envProbeAttempt), FencingToken: r.token(envProbeToken)}
 	}
 	if socket := getenv(envSocket); socket != "" {
 		t.agent = newAgent(socket)
@@ -84,6 +86,18 @@ func (r *reader) number(name string) int64 {
 		r.note(fmt.Errorf("%s: %q is not a whole number above zero", name, value))
 	}
 	return n
+}
+
+func (r *reader) token(name string) guard.Token {
+	value := r.text(name)
+	if value == "" {
+		return 0
+	}
+	token, err := guard.Parse(value)
+	if err != nil {
+		r.note(fmt.Errorf("%s: %w", name, err))
+	}
+	return token
 }
 
 func (r *reader) time(name string) time.Time {

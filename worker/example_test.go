@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-io/leasehold/worker"
+	"github.com/leasehold-io/leasehold/worker/guard"
 )
 
 type order struct {
@@ -17,7 +18,7 @@ type order struct {
 	Rows int64  `json:"rows"`
 }
 
-func ship(context.Context, order, int64, string) error { return nil }
+func ship(context.Context, order, guard.Token, string) error { return nil }
 
 // A whole worker.
 func ExampleRun() {

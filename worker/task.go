@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
+
+	"github.com/leasehold-io/leasehold/worker/guard"
 )
 
 // Task is what a worker is to do, and how it speaks while it does it. Its methods may be called side by side. One that was made by hand,
@@ -17,8 +19,8 @@ type Task struct {
 	Name, Namespace string
 	// Attempt is the number of this attempt, from 1; probes are counted too.
 	Attempt int64
-	// FencingToken is higher for every attempt. Pass it to every store that can compare it.
-	FencingToken int64
+	// FencingToken is higher for every attempt. Pass it to every store that can compare it; the guards take it as it is.
+	FencingToken guard.Token
 	// IdempotencyKey is the same for every attempt of the task, and of its replays.
 	IdempotencyKey string
 	// Payload is what the task was given, byte for byte; empty if it was given nothing.
@@ -43,7 +45,7 @@ type Task struct {
 // Probe is the attempt that a probe asks about.
 type Probe struct {
 	Attempt      int64
-	FencingToken int64 // below the probe's own
+	FencingToken guard.Token // below the probe's own
 }
 
 // ReasonPayloadInvalid is the reason of a payload that cannot be decoded.

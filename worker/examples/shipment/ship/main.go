@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/leasehold-io/leasehold/worker"
@@ -72,7 +71,7 @@ func (c carrier) call(ctx context.Context, task *worker.Task, method, path strin
 		return 0, nil, err
 	}
 	request.Header.Set("Idempotency-Key", task.IdempotencyKey)
-	request.Header.Set("Fencing-Token", strconv.FormatInt(task.FencingToken, 10))
+	request.Header.Set("Fencing-Token", task.FencingToken.String())
 	response, err := c.http.Do(request)
 	if err != nil {
 		return 0, nil, err
