@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -117,6 +116,10 @@ func (s *story) mustBeAGoodWorker(language string) {
 	cancelled := s.example(language, "cancelled", `{"rows": 100000}`, func(task *v1alpha1.LeasedTask) { task.Spec.StopGraceSeconds = 60 })
 	wrong := s.example(language, "wrong", `{"rows": "many"}`)
 
+	s.untilProgress(moved)
+	at := *moved.Status.Progress.Current
+	s.ok(s.Delete(s.ctx, s.holder(moved)))
+
 	dead := s.deadLetterOf(wrong)
 	end := wrong.Status.History[0]
 	s.must(dead.Spec.Reason == v1alpha1.ReasonNotRetryable && len(wrong.Status.History) == 1, "dead letter %+v", dead.Spec)
@@ -131,15 +134,12 @@ func (s *story) mustBeAGoodWorker(language string) {
 	_, told, _ := strings.Cut(logs, "told to stop: ")
 	s.must(strings.HasPrefix(told, "Cancelled") && strings.Contains(told, "no longer needed"), "its log: %s", logs)
 
-	s.untilProgress(moved)
-	at := *moved.Status.Progress.Current
-	s.ok(s.Delete(s.ctx, s.holder(moved)))
 	s.untilFinished(moved)
 	st := moved.Status
 	s.must(st.Phase == v1alpha1.PhaseCompleted && st.Disruptions == 1 && st.Failures == 0 && st.History[0].Reason == fencing.ReasonTerminated,
 		"task %s", cluster.Describe(moved))
 	var result struct{ Rows, From int64 }
-	s.ok(json.NewDecoder(bytes.NewBufferString(*st.Result)).Decode(&result))
+	s.ok(json.Unmarshal([]byte(*st.Result), &result))
 	s.must(result.Rows == 60 && result.From >= at && result.From < 60, "result %s after progress %d", *st.Result, at)
 }
 
