@@ -94,7 +94,7 @@ func ExampleStopOf() {
 
 // One program is the worker and its probe. The probe's exit code is its answer.
 func ExampleRunWithProbe() {
-	look := func(key string) (shipment string, err error) { return "", os.ErrNotExist }
+	look := func(_ string) (shipment string, err error) { return "", os.ErrNotExist }
 	worker.RunWithProbe(worker.JSON(func(ctx context.Context, task *worker.Task, order order) (any, error) {
 		return nil, ship(ctx, order, task.FencingToken, task.IdempotencyKey)
 	}), func(_ context.Context, task *worker.Task) (any, error) {

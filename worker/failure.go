@@ -85,13 +85,10 @@ func wordOf(err error) word {
 
 // messageOf is without the reason, which has a place of its own, unless somebody has wrapped the failure and said more.
 func messageOf(err error, failure *Failure) string {
-	switch {
-	case err != error(failure):
-		return err.Error()
-	case failure.Err == nil:
+	if failure.Err == nil && err.Error() == failure.Error() {
 		return ""
 	}
-	return failure.Err.Error()
+	return strings.TrimPrefix(err.Error(), failure.Reason+": ")
 }
 
 // message cuts a text to what is taken.

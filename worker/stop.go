@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func (s *Stop) Error() string {
 
 // StopOf is why the worker was told to stop; nil: it was not.
 func StopOf(ctx context.Context) *Stop {
-	stop, _ := context.Cause(ctx).(*Stop)
+	stop, _ := errors.AsType[*Stop](context.Cause(ctx))
 	return stop
 }
 
