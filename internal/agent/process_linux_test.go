@@ -36,9 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(beAgent())
 	}
 	code := m.Run()
-	if built != "" {
-		_ = os.RemoveAll(built)
-	}
+	built.Range(func(dir, _ any) bool { return os.RemoveAll(dir.(string)) == nil })
 	os.Exit(code)
 }
 

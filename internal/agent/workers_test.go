@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,20 +15,26 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-// goWorker builds the example that uses the Go client, which is another module's: this one knows it as a program only.
-var goWorker = sync.OnceValues(func() (path string, err error) {
-	if built, err = os.MkdirTemp("", "lh"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(built, "worker")
-	if out, err := exec.Command("go", "build", "-C", "../../worker", "-o", path, "./examples/go").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+// goWorker and shipWorker are the examples that use the Go client, which is another module's: this one knows them as programs only.
+var goWorker, shipWorker = building("./examples/go"), building("./examples/shipment/ship")
 
-// built is the directory of programs that tests have built; TestMain removes it.
-var built string
+func building(pkg string) func() (path string, err error) {
+	return sync.OnceValues(func() (path string, err error) {
+		dir, err := os.MkdirTemp("", "lh")
+		if err != nil {
+			return "", err
+		}
+		built.Store(dir, nil)
+		path = filepath.Join(dir, "worker")
+		if out, err := exec.Command("go", "build", "-C", "../../worker", "-o", path, pkg).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w: %s", err, out)
+		}
+		return path, nil
+	})
+}
+
+// built are the directories of programs that tests have built; TestMain removes them.
+var built sync.Map
 
 // exampleWorkers are the commands of worker/examples. They do the same.
 var exampleWorkers = map[string]func(t *testing.T) []string{
@@ -53,20 +61,26 @@ func eachExample(t *testing.T, payload string, test func(*fixture, func() *exec.
 	for name, command := range exampleWorkers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, eager, nil)
-			dir, err := os.MkdirTemp("", "lh") // the path of a socket has at most 107 bytes
-			must(t, err)
-			t.Cleanup(func() { _ = os.RemoveAll(dir) })
-			cfg := &f.agent.Config
-			cfg.SocketPath, cfg.Task, cfg.Attempt, cfg.IdempotencyKey = filepath.Join(dir, "s"), "rows", 2, "key-1"
-			must(t, os.WriteFile(f.path("payload"), []byte(payload), 0o600))
-			environ := []string{env.Task + "=rows", env.Namespace + "=default", env.Attempt + "=2", env.FencingToken + "=17592186044417",
-				env.IdempotencyKey + "=key-1", env.PayloadFile + "=" + f.path("payload"), env.CancelFile + "=" + cfg.CancelPath,
-				env.ResultFile + "=" + cfg.ResultPath, env.CheckpointFile + "=" + cfg.CheckpointPath, env.Socket + "=" + cfg.SocketPath}
+			f, environ := newEmployer(t, payload)
 			argv := command(t)
 			test(f, func() *exec.Cmd { return f.startWith(environ, argv...) })
 		})
 	}
+}
+
+// newEmployer is a fixture for real workers: environ is what they find.
+func newEmployer(t *testing.T, payload string) (f *fixture, environ []string) {
+	t.Helper()
+	f = newFixture(t, eager, nil)
+	dir, err := os.MkdirTemp("", "lh") // the path of a socket has at most 107 bytes
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	cfg := &f.agent.Config
+	cfg.SocketPath, cfg.Task, cfg.Attempt, cfg.IdempotencyKey = filepath.Join(dir, "s"), "rows", 2, "key-1"
+	must(t, os.WriteFile(f.path("payload"), []byte(payload), 0o600))
+	return f, []string{env.Task + "=rows", env.Namespace + "=default", env.Attempt + "=2", env.FencingToken + "=17592186044417",
+		env.IdempotencyKey + "=key-1", env.PayloadFile + "=" + f.path("payload"), env.CancelFile + "=" + cfg.CancelPath,
+		env.ResultFile + "=" + cfg.ResultPath, env.CheckpointFile + "=" + cfg.CheckpointPath, env.Socket + "=" + cfg.SocketPath}
 }
 
 func TestAnExampleGoesOnFromItsCheckpointToItsResult(t *testing.T) {
@@ -105,4 +119,37 @@ func TestAnExampleGivesUpOnAPayloadThatItCannotRead(t *testing.T) {
 			f.t.Errorf("submitted %+v", got)
 		}
 	})
+}
+
+// TestTheAnswerOfAProbeInGo: an exit code, with no word of its own beside it that would make it none.
+func TestTheAnswerOfAProbeInGo(t *testing.T) {
+	t.Parallel()
+	tests := map[int]struct {
+		outcome fencing.Outcome
+		reason  string
+		code    int
+	}{
+		http.StatusOK:                 {fencing.Succeeded, fencing.ReasonCompleted, 0},
+		http.StatusNotFound:           {fencing.Failed, fencing.ReasonNonZeroExit, 1},
+		http.StatusServiceUnavailable: {fencing.Failed, fencing.ReasonWorkerFailed, 2},
+	}
+	for status, tc := range tests {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			carrier := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				_, _ = fmt.Fprintf(w, "%s %s", r.Method, r.URL.Path)
+			}))
+			t.Cleanup(carrier.Close)
+			f, environ := newEmployer(t, `{"to": "Ghent"}`)
+			path, err := shipWorker()
+			must(t, err)
+			environ = append(environ, env.ProbeAttempt+"=1", env.ProbeToken+"=17592186044416", "CARRIER_URL="+carrier.URL)
+			f.wantCode(f.wait(f.startWith(environ, path)), tc.code)
+			got := f.wantSubmitted(tc.outcome, tc.reason)
+			if *got.ExitCode != int32(tc.code) || tc.code == 0 && *got.Result != "GET /shipments/key-1" {
+				t.Errorf("submitted %+v", got)
+			}
+		})
+	}
 }
