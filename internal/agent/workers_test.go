@@ -26,7 +26,9 @@ func building(pkg string) func() (path string, err error) {
 		}
 		built.Store(dir, nil)
 		path = filepath.Join(dir, "worker")
-		if out, err := exec.Command("go", "build", "-C", "../../worker", "-o", path, pkg).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-C", "../../worker", "-o", path, pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // whatever these tests are built with
+		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w: %s", err, out)
 		}
 		return path, nil
