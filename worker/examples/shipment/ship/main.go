@@ -22,7 +22,7 @@ type Order struct {
 }
 
 func main() {
-	api := carrier{url: os.Getenv("CARRIER_URL"), http: &http.Client{Timeout: 30 * time.Second}}
+	api := carrier{url: os.Getenv("CARRIER_URL"), http: &http.Client{Timeout: time.Minute}}
 	worker.RunWithProbe(worker.JSON(api.ship), api.find)
 }
 
