@@ -18,7 +18,7 @@ import (
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/hack/image/archive"
 	"github.com/leasehold-io/leasehold/hack/image/python"
-	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
@@ -136,7 +136,7 @@ func (s *story) mustBeAGoodWorker(language string) {
 
 	s.untilFinished(moved)
 	st := moved.Status
-	s.must(st.Phase == v1alpha1.PhaseCompleted && st.Disruptions == 1 && st.Failures == 0 && st.History[0].Reason == fencing.ReasonTerminated,
+	s.must(st.Phase == v1alpha1.PhaseCompleted && st.Disruptions == 1 && st.Failures == 0 && st.History[0].Reason == plan.ReasonPodDeleted,
 		"task %s", cluster.Describe(moved))
 	var result struct{ Rows, From int64 }
 	s.ok(json.Unmarshal([]byte(*st.Result), &result))
