@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold-io/leasehold/test/cluster"
 )
 
-var pendingTasks = flag.Int("queue.pending", 10000, "number of tasks that wait in one queue")
+var pendingTasks = flag.Int("queue.pending", 1500, "number of tasks that wait in one queue; making 10,000 takes some minutes")
 
 // TestTheNextDispatchCostsTheSameHoweverManyWait: of thousands of tasks that wait in a queue, one that ends lets the next start, and the
 // others are not written.
