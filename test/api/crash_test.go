@@ -167,6 +167,7 @@ func (m *mortal) beBorn() {
 		Agent:    plan.AgentImage{Name: "agent:test", PullPolicy: corev1.PullIfNotPresent},
 		Random:   controller.NewRandom(),
 	}
+	m.ok((&controller.Seeder{Turns: m.operator.Turns, Live: client.NewNamespacedClient(admin, m.namespace)}).Seed(m.Context()))
 }
 
 // fate lets the operator's last write through, and nothing after it.
