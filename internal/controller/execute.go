@@ -101,7 +101,7 @@ func (r *Reconciler) endTerm(ctx context.Context, term *fencing.Term, p *plan.Pl
 	if p.Stop != nil {
 		return r.patchTerm(ctx, term, "stop", fencing.StopPatch(term, *p.Stop))
 	}
-	return r.patchTerm(ctx, term, "revoke", fencing.RevokePatch(term, p.Revoke.Expired))
+	return r.patchTerm(ctx, term, "revoke", fencing.RevokePatch(term, p.Revoke.ThisVersion))
 }
 
 // patchTerm stops or revokes the term exactly as it was seen. Losing that race is an outcome, not an error of the API server's. A

@@ -131,11 +131,12 @@ func (o *Observer) note(uid types.UID, task types.NamespacedName, term *fencing.
 		held = term.ResourceVersion
 	}
 	// A request that arrives twice may put an old renewTime over a younger one that this process never saw: to be unchanged, a
-	// held term must be the same version. A revoke is no sign of life.
+	// held term must be the same version. A revoke is no sign of life, if it ended the very version that was seen last.
 	isWritten := held != "" && s.held != held
+	isEndedUnseen := s.held != "" && term != nil && term.State() == fencing.Revoked && term.Ended != s.held
 	s.claim.see(claimOf(term), now)
 	s.stop.see(stopOf(term), now)
-	if s.mark != mark || isWritten {
+	if s.mark != mark || isWritten || isEndedUnseen {
 		s.mark, s.since = mark, now
 		s.disarm()
 		if term != nil && term.State() == fencing.Claimed {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func taskNamed(name, uid string) *v1alpha1.LeasedTask {
 func heldTerm(renewals int) *fencing.Term {
 	claim := fencing.ParseClaim("nonce/node/uid")
 	return &fencing.Term{UID: "lease", Holder: "pod", Attempt: 1, Duration: 10 * time.Second, GrantTime: start, Claim: &claim,
-		RenewTime: start.Add(time.Duration(renewals) * time.Second)}
+		RenewTime: start.Add(time.Duration(renewals) * time.Second), ResourceVersion: fmt.Sprint(1000 + renewals)}
 }
 
 func TestObserverRemembersSinceWhen(t *testing.T) {
@@ -73,7 +74,7 @@ func TestObserverRemembersSinceWhen(t *testing.T) {
 	}
 	w.pass(2 * time.Second)
 	revoked := heldTerm(1)
-	revoked.Holder = ""
+	revoked.Holder, revoked.Ended = "", revoked.ResourceVersion
 	if got := w.see(task, revoked); got != 5*time.Second {
 		t.Errorf("revoked: unchanged since %s, want 5s: a revoke tells nothing about the holder's life", got)
 	}
@@ -108,9 +109,44 @@ func TestObserverSeesThatARenewalWasUndone(t *testing.T) {
 	}
 	w.pass(time.Second)
 	revoked := heldTerm(0)
-	revoked.Holder, revoked.ResourceVersion = "", "10"
+	revoked.Holder, revoked.ResourceVersion, revoked.Ended = "", "10", "9"
 	if got := w.see(task, revoked); got != 9*time.Second {
 		t.Errorf("revoked: unchanged since %s, want 9s", got)
+	}
+}
+
+// TestObserverHoldsNoTermUnchangedThatWasRevokedUnseen plays a holder that was heard at 0 s, renews at 15 s while this process
+// sees nothing, is told to stop, does not, and is revoked at 16 s. Its next attempt may start D after what the revoke proves.
+func TestObserverHoldsNoTermUnchangedThatWasRevokedUnseen(t *testing.T) {
+	const d, seen, gap = 30 * time.Second, 0 * time.Second, 16 * time.Second
+	tests := map[string]struct {
+		renewals int    // when it was revoked
+		ended    string // the version that the revoke says it ended; this process saw 5
+		want     time.Duration
+	}{
+		"revoked as it was seen":                                     {0, "5", seen},
+		"another renewal stands":                                     {1, "6", gap},
+		"a renewal that was undone, and another version was revoked": {0, "7", gap},
+		"nobody knows what version was revoked":                      {0, "", gap},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWatcher()
+			task, term := taskNamed("a", "uid-a"), heldTerm(0)
+			term.ResourceVersion, term.Duration = "5", d
+			w.see(task, term)
+			w.pass(gap)
+			revoked := heldTerm(tc.renewals)
+			revoked.Holder, revoked.ResourceVersion, revoked.Duration, revoked.Ended = "", "8", d, tc.ended
+			if got := w.see(task, revoked); got != tc.want {
+				t.Errorf("unchanged since %s, want %s", got, tc.want)
+			}
+			w.pass(seen + d - gap)
+			release, left := fencing.Released(revoked, false, w.See(task, revoked, w.clock.Now()), w.clock.Now())
+			if isEarly := tc.want > 0 && release != fencing.NotReleased; isEarly || left != tc.want {
+				t.Errorf("30 s after the sight of 5: %s, %s left; want %s", release, left, tc.want)
+			}
+		})
 	}
 }
 

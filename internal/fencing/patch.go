@@ -13,6 +13,8 @@ const (
 	ClaimAnnotation      = "leasehold.io/claim"
 	SubmissionAnnotation = "leasehold.io/submission"
 	StopAnnotation       = "leasehold.io/stop"
+	// EndedAnnotation is the version that a revoke ended.
+	EndedAnnotation = "leasehold.io/ended"
 )
 
 // TimeFormat is how the API server writes a MicroTime: exactly six fractional digits.
@@ -26,6 +28,7 @@ const (
 	claimPath      = "/metadata/annotations/leasehold.io~1claim"
 	submissionPath = "/metadata/annotations/leasehold.io~1submission"
 	stopPath       = "/metadata/annotations/leasehold.io~1stop"
+	endedPath      = "/metadata/annotations/leasehold.io~1ended"
 )
 
 // operation is one step of a JSON patch (RFC 6902). Value is always written: `test` with null passes for an absent
@@ -84,12 +87,16 @@ func StopPatch(seen *Term, stop Stop) []byte {
 }
 
 // RevokePatch ends an open term exactly as it was seen: it is refused if the holder has claimed or submitted meanwhile.
-// With expired, also if it has renewed meanwhile; the version tells that too of a renewal that was undone by an old one which the
-// network delivered twice.
-func RevokePatch(seen *Term, expired bool) []byte {
+// With thisVersion, also if it has renewed meanwhile; the version tells that too of a renewal that was undone by an old one which the
+// network delivered twice. The Lease then says which version was ended: whoever had seen that one knows that no renewal came after
+// it, whoever had not, does not.
+func RevokePatch(seen *Term, thisVersion bool) []byte {
 	ops := asSeen(seen)
-	if expired {
+	if thisVersion {
 		ops = append(ops, test(renewPath, storedTime(seen.RenewTime)), test(versionPath, storedText(seen.ResourceVersion)))
+		if seen.ResourceVersion != "" {
+			ops = append(ops, add(endedPath, seen.ResourceVersion))
+		}
 	}
 	return encode(append(ops, add(holderPath, ""))...)
 }

@@ -148,6 +148,12 @@ func TestARenewalThatWasUndoneForbidsExpiry(t *testing.T) {
 			t.Errorf("%s: answered %d, want %d", name, code, tc.want)
 		}
 	}
+	if got := read(after(t, seen, expiry)).Ended; got != "5" {
+		t.Errorf("the Lease says that version %q was ended, want 5", got)
+	}
+	if got := read(after(t, seen, fencing.RevokePatch(read(seen), false))).Ended; got != "" {
+		t.Errorf("a revoke that tests no version says that it ended %q", got)
+	}
 }
 
 // TestRevokeNamesAClaimAsItStands: a child may have written a claim that no parser knows; it can be revoked all the same.

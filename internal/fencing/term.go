@@ -23,6 +23,7 @@ type Term struct {
 	Stop       *Stop         // nil: nobody asked the holder to end
 	Progress   *Progress     // nil: the holder has said nothing
 	Checkpoint string        // of the holder, or carried over from the term before
+	Ended      string        // the version that a revoke ended, by its own account; empty: not revoked, or by another hand
 }
 
 // State is where a term stands. It is closed: a switch on it lists every value.
@@ -60,7 +61,8 @@ func (t *Term) IsOpen() bool {
 }
 
 // Mark fingerprints what a holder changes when it is alive. Two equal marks mean: not renewed in between.
-// Neither a revoke nor a stop changes it: they tell nothing about when the holder was last alive.
+// Neither a revoke nor a stop changes it: they tell nothing about when the holder was last alive. Nor are equal marks enough for
+// that: see the package documentation.
 func (t *Term) Mark() string {
 	claim := ""
 	if t.Claim != nil {

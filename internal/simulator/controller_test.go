@@ -248,7 +248,8 @@ func (c *controller) see(term *fencing.Term, absence string) time.Duration {
 	if ordered != c.ordered {
 		c.ordered, c.orderedAt = ordered, now
 	}
-	if mark != c.mark || held != "" && held != c.held {
+	isEndedUnseen := c.held != "" && term != nil && term.State() == fencing.Revoked && term.Ended != c.held
+	if mark != c.mark || held != "" && held != c.held || isEndedUnseen {
 		c.mark, c.since, c.judge = mark, now, never
 		if term != nil && term.State() == fencing.Claimed {
 			c.judge = now + term.Duration

@@ -163,7 +163,7 @@ func (p *pass) execute(s *plan.Snapshot, decided plan.Plan) (time.Duration, erro
 			return 0, err
 		}
 	case decided.Revoke != nil:
-		if err := p.patchTerm(s.Term, &decided, "revoke", fencing.RevokePatch(s.Term, decided.Revoke.Expired)); err != nil {
+		if err := p.patchTerm(s.Term, &decided, "revoke", fencing.RevokePatch(s.Term, decided.Revoke.ThisVersion)); err != nil {
 			return 0, err
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	stopPath       = "/metadata/annotations/leasehold.io~1stop"
 	claimPath      = "/metadata/annotations/leasehold.io~1claim"
 	submissionPath = "/metadata/annotations/leasehold.io~1submission"
+	endedPath      = "/metadata/annotations/leasehold.io~1ended"
 )
 
 // patched is what the API server makes of a JSON patch on a Lease; it is false if one of the tests fails. It knows no more
@@ -80,6 +81,8 @@ func setMember(term *fencing.Term, path, value string) {
 		term.Claim = new(fencing.ParseClaim(value))
 	case stopPath:
 		term.Stop = new(fencing.ParseStop(value))
+	case endedPath:
+		term.Ended = value
 	case submissionPath:
 		term.Submission = new(fencing.ParseSubmission(value))
 	default:

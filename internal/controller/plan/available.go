@@ -35,7 +35,7 @@ func unrecordedClaim(s *Snapshot) (Plan, bool) {
 	if verdict, left := fencing.Judge(s.Term, s.Since, s.Now); verdict != fencing.VerdictExpired {
 		return Plan{Watch: left}, true
 	}
-	return Plan{Revoke: &Revoke{Expired: true}}, true
+	return Plan{Revoke: &Revoke{ThisVersion: true}}, true
 }
 
 func unrecordedGrant(s *Snapshot) (Plan, bool) {

@@ -134,7 +134,7 @@ var availableTable = map[string]decision{
 	},
 	"a claim that was not recorded expires": {
 		given: []func(*Snapshot){backedOff, unrecorded, claim, since(30 * time.Second)},
-		want:  want{Rule: RuleUnrecordedClaim, Lease: "revoke expired", Live: true},
+		want:  want{Rule: RuleUnrecordedClaim, Lease: "revoke this version", Live: true},
 	},
 	"a revoked claim that was never recorded is waited for": {
 		given: []func(*Snapshot){backedOff, pauseOver, unrecorded, claim, revokedTerm, since(12 * time.Second)},

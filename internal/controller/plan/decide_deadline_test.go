@@ -148,7 +148,7 @@ var deadlineTable = map[string]decision{
 	},
 	"it does not heed: its term is revoked": {
 		given: []func(*Snapshot){onRecord, podRuns, pushed, totals(600), dueIn(-time.Minute), told(fencing.ReasonDeadlineExceeded, 30, unheeded)},
-		want: want{Rule: RuleStopUnheeded, Lease: "revoke", Status: "Expired attempt 1", Entry: "Stopped DeadlineExceeded Observation", Waiting: "AwaitingRelease",
+		want: want{Rule: RuleStopUnheeded, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Stopped DeadlineExceeded Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Stopped"},
 	},
 	"it is waited for until it can no longer run": {

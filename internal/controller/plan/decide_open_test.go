@@ -136,12 +136,12 @@ var lostTable = map[string]decision{
 	},
 	"no renewal, and the claim was never recorded": {
 		given: []func(*Snapshot){claimed, noPod, since(30 * time.Second)},
-		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted PodDeleted Observation",
+		want: want{Rule: RuleExpired, Lease: "revoke this version", Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted PodDeleted Observation",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Live: true, Counts: "claim, attempt Disrupted, expiry"},
 	},
 	"no renewal, and a second process found the term claimed by the first": {
 		given: []func(*Snapshot){onRecord, workerDied(121, "Error", report(fencing.Fenced, fencing.DeliveryNone, "")), since(30 * time.Second)},
-		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted ClaimRefused Pod exit 121",
+		want: want{Rule: RuleExpired, Lease: "revoke this version", Status: "Expired attempt 1 next in 500ms", Entry: "Disrupted ClaimRefused Pod exit 121",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted, expiry"},
 	},
 	"no renewal, and the node is lost": {
@@ -195,7 +195,7 @@ var lostTable = map[string]decision{
 	},
 	"the last failure waits for the release all the same": {
 		given: []func(*Snapshot){onRecord, noPod, since(30 * time.Second), onTask(func(t *v1alpha1.LeasedTask) { t.Spec.Retry.MaxDisruptions = new(int32(0)) })},
-		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1", Entry: "Disrupted PodDeleted Observation",
+		want: want{Rule: RuleExpired, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Disrupted PodDeleted Observation",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Disrupted, expiry"},
 	},
 	"revoked, and a crash before the record": {
@@ -205,7 +205,7 @@ var lostTable = map[string]decision{
 	},
 	"it takes too long, and its agent does nothing about it": {
 		given: []func(*Snapshot){onRecord, podRuns, limited(60, 120*time.Second)},
-		want: want{Rule: RuleOverdue, Lease: "revoke expired", Status: "Expired attempt 1 next in 500ms", Entry: "Failed DeadlineExceeded Observation",
+		want: want{Rule: RuleOverdue, Lease: "revoke this version", Status: "Expired attempt 1 next in 500ms", Entry: "Failed DeadlineExceeded Observation",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Requeue: settleTime, Live: true, Counts: "attempt Failed"},
 	},
 	"it may take a little longer": {
@@ -242,7 +242,7 @@ func loses(rule Rule, entry string, requeue time.Duration) want {
 	w := want{Rule: rule, Lease: "revoke", Status: "Expired attempt 1 next in 500ms", Entry: entry, Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease",
 		Requeue: requeue, Live: true, Counts: "attempt " + strings.Fields(entry)[0]}
 	if rule == RuleExpired {
-		w.Lease, w.Counts = "revoke expired", w.Counts+", expiry"
+		w.Lease, w.Counts = "revoke this version", w.Counts+", expiry"
 	}
 	return w
 }

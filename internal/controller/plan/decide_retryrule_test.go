@@ -33,7 +33,7 @@ var retryRuleTable = map[string]decision{
 	},
 	"a loss that a rule dead-letters waits for its release": {
 		given: []func(*Snapshot){onRecord, podRuns, since(30 * time.Second), retryRules(onReason(v1alpha1.RetryActionDeadLetter, ReasonLeaseExpired))},
-		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1", Entry: "Failed LeaseExpired Observation DeadLetter",
+		want: want{Rule: RuleExpired, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Failed LeaseExpired Observation DeadLetter",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Requeue: settleTime, Live: true, Counts: "attempt Failed, expiry"},
 	},
 	"and is the end then, though budget is left": {

@@ -120,12 +120,12 @@ var stopTable = map[string]decision{
 	},
 	"Case 23: not heeded: revoked, and Cancelled only once released": {
 		given: []func(*Snapshot){onRecord, podRuns, pushed, cancel, told(fencing.ReasonCancelled, 30, unheeded)},
-		want: want{Rule: RuleStopUnheeded, Lease: "revoke", Status: "Expired attempt 1", Entry: "Stopped Cancelled Observation", Waiting: "AwaitingRelease",
+		want: want{Rule: RuleStopUnheeded, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Stopped Cancelled Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Stopped"},
 	},
 	"a shorter grace is waited for less": {
 		given: []func(*Snapshot){onRecord, podRuns, pushed, cancel, grace(1), told(fencing.ReasonCancelled, 1, 18500*time.Millisecond)},
-		want: want{Rule: RuleStopUnheeded, Lease: "revoke", Status: "Expired attempt 1", Entry: "Stopped Cancelled Observation", Waiting: "AwaitingRelease",
+		want: want{Rule: RuleStopUnheeded, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Stopped Cancelled Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Stopped"},
 	},
 	"Case 3: cancelled on a lost node: Expired until released": {
@@ -195,7 +195,7 @@ var stopTable = map[string]decision{
 	},
 	"it falls silent while it is being stopped": {
 		given: []func(*Snapshot){onRecord, podRuns, pushed, since(30 * time.Second), cancel, told(fencing.ReasonCancelled, 30, 30*time.Second)},
-		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 1", Entry: "Stopped Cancelled Observation", Waiting: "AwaitingRelease",
+		want: want{Rule: RuleExpired, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Stopped Cancelled Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Stopped, expiry"},
 	},
 	"somebody deletes the Lease while it is being stopped": {

@@ -31,7 +31,7 @@ type decision struct {
 type want struct {
 	Rule   Rule
 	Dead   string // reason of the dead letter, if one is to be made
-	Lease  string // "grant HOLDER attempt N [over RV]", "stop REASON GRACE", "revoke", "revoke expired"
+	Lease  string // "grant HOLDER attempt N [over RV]", "stop REASON GRACE", "revoke", "revoke this version"
 	Status string // "PHASE attempt N", with what else the status says in brief; empty: no write
 	// Entry is the history entry that the plan adds: "OUTCOME REASON EVIDENCE [exit N] [ACTION]".
 	Entry   string
@@ -238,8 +238,8 @@ func brief(s *Snapshot, p *Plan) want {
 		w.Lease = fmt.Sprintf("grant %s attempt %d over %q", p.Grant.Holder, p.Grant.Attempt, p.Grant.Over)
 	case p.Stop != nil:
 		w.Lease = fmt.Sprintf("stop %s %d", p.Stop.Reason, p.Stop.GraceSeconds)
-	case p.Revoke != nil && p.Revoke.Expired:
-		w.Lease = "revoke expired"
+	case p.Revoke != nil && p.Revoke.ThisVersion:
+		w.Lease = "revoke this version"
 	case p.Revoke != nil:
 		w.Lease = "revoke"
 	case p.TakeKey != nil:

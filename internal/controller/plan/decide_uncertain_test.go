@@ -222,7 +222,7 @@ var probeTable = map[string]decision{
 	},
 	"one that is lost is released first": {
 		given: []func(*Snapshot){probingOnRecord, noPod, since(30 * time.Second)},
-		want: want{Rule: RuleExpired, Lease: "revoke expired", Status: "Expired attempt 2 next in 500ms", Entry: "Disrupted PodDeleted Observation",
+		want: want{Rule: RuleExpired, Lease: "revoke this version", Status: "Expired attempt 2 next in 500ms", Entry: "Disrupted PodDeleted Observation",
 			Waiting: "AwaitingRelease", Ready: "False/AwaitingRelease", Live: true, Counts: "probe Disrupted, expiry"},
 	},
 	"the kubelet's word on it is about its own container": {

@@ -67,7 +67,7 @@ func expired(s *Snapshot) (Plan, bool) {
 	}
 	p := s.endAttempt(s.lossEnd(), unreleased)
 	if !bug.Is(bug.GrantOverHeld) {
-		p.Revoke = &Revoke{Expired: true}
+		p.Revoke = &Revoke{ThisVersion: true}
 	}
 	p.Counts = append(p.Counts, Count{Counter: CountExpiry})
 	return p, true
@@ -80,7 +80,7 @@ func overdue(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	}
 	p := s.endAttempt(s.overdueEnd(), unreleased)
-	p.Revoke = &Revoke{Expired: true} // of this very version, so that nothing is forgotten when it was last heard
+	p.Revoke = &Revoke{ThisVersion: true} // it renews: when it was last heard counts
 	return p, true
 }
 

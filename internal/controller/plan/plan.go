@@ -64,8 +64,9 @@ type Plan struct {
 
 // Revoke says how a term is ended.
 type Revoke struct {
-	// Expired: for want of a renewal; then the write also tests that there was none since.
-	Expired bool
+	// ThisVersion: the write also tests that nothing was written since, no renewal above all, and says which version it ended. Then
+	// the wait for the release counts from when that one was seen, and not from the revoke.
+	ThisVersion bool
 }
 
 // PodLimit is a deadline for a Pod whose attempt is over, or is to end.

@@ -102,7 +102,7 @@ func stopUnheeded(s *Snapshot) (Plan, bool) {
 	}
 	p := s.endAttempt(s.stopped(disruption(v1alpha1.EvidenceObservation, ReasonRevoked,
 		"it did not submit within %s", fencing.TimingFor(s.Term.Duration).StopPatience(s.stopGrace()))), unreleased)
-	p.Revoke = &Revoke{}
+	p.Revoke = &Revoke{ThisVersion: true} // as for one that is overdue
 	return p, true
 }
 

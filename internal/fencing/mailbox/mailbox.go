@@ -51,6 +51,7 @@ func Read(lease *coordinationv1.Lease) *fencing.Term {
 		stop := fencing.ParseStop(raw)
 		term.Stop = &stop
 	}
+	term.Ended = lease.Annotations[fencing.EndedAnnotation]
 	term.Progress = fencing.ParseProgress(lease.Annotations[fencing.ProgressAnnotation])
 	term.Checkpoint = fencing.ParseCheckpoint(lease.Annotations[fencing.CheckpointAnnotation])
 	return term
