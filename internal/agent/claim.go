@@ -59,14 +59,17 @@ func (a *Agent) begin(start, now holder.Boot, heard fencing.Heard, stopped bool)
 	return attempt
 }
 
+// stamp is the renewTime of the next request. The loop takes it, not the request's own goroutine.
+func (a *Agent) stamp() time.Time { return a.stamps.Next(a.Clock.Wall()) }
+
 func (a *Agent) sendClaim(ctx context.Context, form holder.ClaimForm) Reply {
 	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
 	defer cancel()
 	var reply Reply
 	if form == holder.ClaimRepeat {
-		reply = a.Mailbox.Renew(ctx, a.Clock.Wall(), fencing.Note{})
+		reply = a.Mailbox.Renew(ctx, a.stamp(), fencing.Note{})
 	} else {
-		reply = a.Mailbox.Claim(ctx, a.Clock.Wall())
+		reply = a.Mailbox.Claim(ctx, a.stamp())
 	}
 	if reply.Unread { // the checkpoint was in it, and the command must not begin without
 		reply = Reply{Answer: fencing.Unavailable, Detail: "the answer was cut short"}

@@ -1,14 +1,18 @@
 package agent
 
 import (
+	"context"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/fencing/holder"
 )
 
 // first scripts the answers to the first requests; everything after them is served.
@@ -152,4 +156,54 @@ func TestStopWhileAClaimMayStand(t *testing.T) {
 	f.wantNever("start")
 	f.wantSubmitted(fencing.Interrupted, fencing.ReasonTerminated)
 	f.wantReport(fencing.Interrupted, fencing.DeliveryAccepted)
+}
+
+// stamped is a mailbox that notes the renewTime of every request.
+type stamped struct {
+	Mailbox
+	mu    sync.Mutex
+	times []time.Time
+}
+
+func (s *stamped) note(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.times = append(s.times, now)
+}
+
+func (s *stamped) Claim(ctx context.Context, now time.Time) Reply {
+	s.note(now)
+	return s.Mailbox.Claim(ctx, now)
+}
+
+func (s *stamped) Renew(ctx context.Context, now time.Time, note fencing.Note) Reply {
+	s.note(now)
+	return s.Mailbox.Renew(ctx, now, note)
+}
+
+// TestEveryRenewalMakesANewVersion: of a wall clock that stands still, no two requests have the same renewTime, the repeat of a claim
+// among them; one that had would change nothing, and no controller would see it.
+func TestEveryRenewalMakesANewVersion(t *testing.T) {
+	f := newFixture(t, eager, func(r agenttest.Request) agenttest.Action {
+		if r.Kind == agenttest.Claim {
+			return agenttest.LoseAnswer
+		}
+		return agenttest.Serve
+	})
+	box := &stamped{Mailbox: f.agent.Mailbox}
+	f.agent.Mailbox, f.agent.Clock = box, SystemClock(func() time.Time { return wallEpoch })
+	f.tree.onStart = func(tree *fakeTree) {
+		for f.srv.Count(agenttest.Renew) < 4 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		tree.end(holder.Exit{})
+	}
+	f.wantCode(f.run(), 0)
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	for i := 1; i < len(box.times); i++ {
+		if !box.times[i].After(box.times[i-1]) {
+			t.Errorf("request %d has the renewTime %s, that before it %s", i+1, box.times[i], box.times[i-1])
+		}
+	}
 }

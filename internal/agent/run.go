@@ -26,6 +26,7 @@ type Agent struct {
 	words      *words         // between the command and this process
 	socket     *socket        // by which they come; nil: there is none
 	notes      notes          // of those, what stands on the Lease
+	stamps     holder.Stamps  // the renewTimes of this process
 	unheard    error          // why a command that must be heard cannot be; nil: it can, or need not
 }
 

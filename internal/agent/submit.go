@@ -62,7 +62,7 @@ func (a *Agent) keep(ctx context.Context, s *holder.Attempt) {
 	if a.Clock.Boot() < s.Trust.Next() {
 		return
 	}
-	r := a.renew(ctx, fencing.Note{})
+	r := a.renew(ctx, a.stamp(), fencing.Note{})
 	if r.reply.Answer == fencing.Accepted {
 		s.Trust.Succeed(r.start, a.Jitter())
 		return

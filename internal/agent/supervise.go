@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/fencing/holder"
@@ -48,8 +49,8 @@ func (a *Agent) supervise(ctx context.Context, s *holder.Attempt) bool {
 		}
 		if s.RenewDue(now) && !renewing {
 			renewing = true
-			known := a.notes
-			go func() { renewals <- a.renew(ctx, a.note(known)) }()
+			known, stamp := a.notes, a.stamp()
+			go func() { renewals <- a.renew(ctx, stamp, a.note(known)) }()
 		}
 		a.Alarm.Set(s.Wake(renewing))
 		select {
@@ -112,11 +113,11 @@ func (a *Agent) emptied(s *holder.Attempt) <-chan struct{} {
 }
 
 // renew is one try. It may take as long as a request may; that trust ends meanwhile is the loop's business.
-func (a *Agent) renew(ctx context.Context, note fencing.Note) renewal {
+func (a *Agent) renew(ctx context.Context, stamp time.Time, note fencing.Note) renewal {
 	ctx, cancel := context.WithTimeout(ctx, a.Config.Timing.RequestTimeout)
 	defer cancel()
 	start := a.Clock.Boot()
-	return renewal{start: start, note: note, reply: a.Mailbox.Renew(ctx, a.Clock.Wall(), note)}
+	return renewal{start: start, note: note, reply: a.Mailbox.Renew(ctx, stamp, note)}
 }
 
 func (a *Agent) hear(s *holder.Attempt, r renewal) {

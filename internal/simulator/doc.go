@@ -27,7 +27,7 @@
 //	workers      success, failure, hang, death; an agent that forgets how long its attempt may take; a tree that ignores SIGTERM,
 //	             or outlives its first process; a node frozen, with a clock that goes on or stands still; cut off both ways or one;
 //	             a Pod restarted in place, evicted, deleted, gone, collected as garbage while it runs, made anew under its name
-//	clocks       rates that differ by up to 10 %, the bound that the protocol allows; wall clocks set by hours
+//	clocks       rates that differ by up to 10 %, the bound that the protocol allows; wall clocks set by hours, or standing still
 //	etcd         restored from a backup, with the epoch raised or the revisions bumped, while the nodes go on
 //
 // Then the faults stop, and the task must finish, driven by events and by the times that plans ask for.

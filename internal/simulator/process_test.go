@@ -40,6 +40,9 @@ type process struct {
 	attempt int32
 	claim   fencing.Claim
 	timing  fencing.Timing
+	stamps  holder.Stamps
+	// isWallStill: its wall clock stands still.
+	isWallStill bool
 	// isRefusedResult: the API server takes no result of it, for a limit of its own.
 	isRefusedResult bool
 	// isLazy: it does not know how long its attempt may take.
@@ -82,7 +85,7 @@ func (b *box) newProcess() *process {
 	nonce := fmt.Sprintf("%016x", b.random.Uint64())
 	p := &process{world: b.world, box: b, node: b.node, holder: b.name, token: fencing.Token(b.token), attempt: b.attempt,
 		claim: holder.ClaimOf(nonce, b.node.name, string(b.uid)), timing: fencing.TimingFor(duration),
-		stage: claiming, claimant: holder.NewClaimant(), pause: claimPause, isRefusedResult: b.oneIn(40), isLazy: b.oneIn(6),
+		stage: claiming, claimant: holder.NewClaimant(), pause: claimPause, isRefusedResult: b.oneIn(40), isLazy: b.oneIn(6), isWallStill: b.oneIn(10),
 		isProbe: b.isProbe, isFrank: b.oneIn(2)}
 	p.tree = tree{process: p, exitsAt: never, diesAt: never, effectAt: never}
 	p.wakesAt = p.boot()
@@ -201,14 +204,20 @@ func (p *process) renewed(r reply) {
 	}
 }
 
-func (p *process) wall() time.Time { return p.node.clock.wall(p.now) }
+// stamp is a renewTime. Of some nodes the wall clock stands still.
+func (p *process) stamp() time.Time {
+	if p.isWallStill {
+		return p.stamps.Next(epochStart)
+	}
+	return p.stamps.Next(p.node.clock.wall(p.now))
+}
 
 func (p *process) sendClaim() {
 	if p.claimant.Form() == holder.ClaimRepeat {
-		p.send(fencing.RenewPatch(p.holder, p.claim, p.wall()))
+		p.send(fencing.RenewPatch(p.holder, p.claim, p.stamp()))
 		return
 	}
-	p.send(fencing.ClaimPatch(p.holder, p.claim, p.wall()))
+	p.send(fencing.ClaimPatch(p.holder, p.claim, p.stamp()))
 }
 
 func (p *process) hearClaim(r reply, now holder.Boot) {
@@ -299,7 +308,7 @@ func (p *process) supervise() {
 		return
 	}
 	if a.RenewDue(now) && !p.isWaiting {
-		p.send(fencing.RenewPatch(p.holder, p.claim, p.wall()))
+		p.send(fencing.RenewPatch(p.holder, p.claim, p.stamp()))
 	}
 	p.wakesAt = a.Wake(p.isWaiting)
 }
@@ -354,7 +363,7 @@ func (p *process) hearSubmit(r reply) {
 		p.finish(fencing.DeliveryRefused)
 	case p.boot() >= p.term.Trust.Next():
 		p.stage = keeping
-		p.send(fencing.RenewPatch(p.holder, p.claim, p.wall()))
+		p.send(fencing.RenewPatch(p.holder, p.claim, p.stamp()))
 	default:
 		p.rest()
 	}
