@@ -41,6 +41,9 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 	case err != nil:
 		return nil, fmt.Errorf("grant: %w", err)
 	}
+	if err := r.isEpochStill(ctx, epoch); err != nil {
+		return nil, err
+	}
 	token, err := fencing.NewToken(epoch, lease.ResourceVersion)
 	if err != nil {
 		return nil, fmt.Errorf("grant: %w", err)
@@ -52,6 +55,20 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 	s.Term = mailbox.Read(lease)
 	s.Since = r.Observer.See(s.Task, s.Term, s.Now)
 	return nil, nil
+}
+
+// isEpochStill fails if the epoch was raised since it was read. A grant that was under way meanwhile, in a process that froze, would
+// have a token below those that were granted in the new epoch; with the same epoch before and after the write, tokens rise in the
+// order of the writes. The Lease is left as a grant that nobody recorded.
+func (r *Reconciler) isEpochStill(ctx context.Context, epoch int64) error {
+	now, err := r.Epoch.Read(ctx, epoch)
+	if err != nil {
+		return fmt.Errorf("grant: read the epoch again: %w", err)
+	}
+	if now != epoch {
+		return lostError{fmt.Errorf("grant: the epoch was raised from %d to %d meanwhile", epoch, now)}
+	}
+	return nil
 }
 
 // problemOf tells a problem that a person must solve from an error that may pass by itself.

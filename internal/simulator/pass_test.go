@@ -227,6 +227,13 @@ func (p *pass) grant(s *plan.Snapshot, decided *plan.Plan) (*plan.GrantProblem, 
 	if term == nil {
 		return nil, errLost
 	}
+	var again int64
+	if err := p.ask(func() { again = p.api.epoch }); err != nil {
+		return nil, err
+	}
+	if again != epoch {
+		return nil, errLost
+	}
 	token, err := fencing.NewToken(epoch, term.ResourceVersion)
 	if err != nil || token <= floor {
 		return nil, errAPI // an error, tried again
