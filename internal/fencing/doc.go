@@ -26,11 +26,13 @@
 //	Grant   create, or update with resourceVersion; clears claim, submission and stop, sets holder and attempt
 //	Claim   test holder, test claim absent        -> add claim, renewTime          ([ClaimPatch])
 //	Renew   test holder, test claim = mine        -> add renewTime, the note       ([RenewPatch], [Note])
+//	        (a renewTime later than all that this process has sent, so that each renewal makes a version)
 //	Submit  test holder, test claim = mine        -> add submission, the note      ([SubmitPatch], [Note])
 //	Stop    test holder, claim, no submission     -> add stop                      ([StopPatch])
 //	        (and the stop seen, if there is one)
 //	Revoke  test holder, claim, no submission     -> holder = ""                   ([RevokePatch])
-//	        (for expiry also the renewTime and the version seen)
+//	        (of a holder that is silent, overdue or was told to stop also the renewTime and the version seen, and the
+//	        Lease then names the version that was ended)
 //
 // A stop asks the holder to end ([Stop]); it ends nothing itself, so it changes no state. Every accepted claim or renewal is
 // answered with the Lease as it then stands, so the holder knows of a stop with its next renewal at the latest ([StopIn]), and
@@ -48,8 +50,8 @@
 //
 // # The token
 //
-// The resourceVersion returned for the grant's write, on top of an epoch, is the fencing token ([NewToken]). It rises
-// strictly across all Leases of a cluster, so tokens of different tasks that guard one row compare, and deleting and
+// The resourceVersion returned for the grant's write, on top of an epoch, is the fencing token ([NewToken]). The epoch is the same
+// before and after the write, else the grant is void. The token rises strictly across all Leases of a cluster, so tokens of different tasks that guard one row compare, and deleting and
 // creating a Lease cannot bring an old token back. From the grant to the claim nobody writes to the Lease but a revoke.
 //
 // # Time
@@ -60,7 +62,7 @@
 //	m = D/4         margin: trust ends at start of the last successful renewal + D - m
 //	q = D/6         timeout of one request
 //	p + g + 10 s    from a stop with grace g, as the controller first saw it, to the revoke of a holder that did not submit
-//	r = 10 %        relative drift of two clocks that is allowed for
+//	r = 10 %        the agent's clock runs at no less than 1 - r of the rate of the controller's
 //	G = D/4 - D/10  from "trust ended" to "process tree dead"
 //
 // Safe: the agent's tree is dead before the controller may judge, iff m >= G + r*D. The agent counts from the *start*
@@ -69,8 +71,9 @@
 //
 // Expiry is observed, never read from another clock: [Judge] wants to know since when this process has seen the record
 // unchanged. renewTime is compared for equality alone; its value is for people. A held term is unchanged only while it is the
-// same version: a request that arrives twice may put an old renewTime over a younger one that this process never saw.
+// same version: a request that arrives twice may put an old renewTime over a younger one that this process never saw. A term
+// that was revoked was silent since its last version was seen only if the revoke names that one; else since the revoke was seen.
 //
-// What is assumed: over one D, clocks run at about the same rate. What is not promised: that a frozen machine which
+// What is assumed: the agent's clock is not slower than that. What is not promised: that a frozen machine which
 // wakes late does nothing. For that the token exists, and it is checked where the effect is.
 package fencing
