@@ -183,7 +183,7 @@ var keyPolicyTable = map[string]decision{
 	},
 	"it does not heed: revoked, and Cancelled only once released": {
 		given: []func(*Snapshot){onRecord, podRuns, pushed, replacedBy("newer"), told(fencing.ReasonSuperseded, 30, unheeded)},
-		want: want{Rule: RuleStopUnheeded, Lease: "revoke", Status: "Expired attempt 1", Entry: "Stopped Superseded Observation", Waiting: "AwaitingRelease",
+		want: want{Rule: RuleStopUnheeded, Lease: "revoke this version", Status: "Expired attempt 1", Entry: "Stopped Superseded Observation", Waiting: "AwaitingRelease",
 			Ready: "False/AwaitingRelease", Live: true, Counts: "attempt Stopped"},
 	},
 	"on a lost node it may still run": {
