@@ -241,7 +241,8 @@ func TestATaskAndItsQueueAreRecordedTogetherOrHeld(t *testing.T) {
 	tooLarge := s.start("too-large", leaveToQueue)
 	s.until(tooLarge, "told so", waitsFor(v1alpha1.WaitingSpecInvalid, "spec: is too large with what TaskQueue mail gives"))
 	s.ok(s.Poll(t.Context(), patience, func() error { // a new policy acts some seconds late
-		next := queue.DeepCopy()
+		next := &v1alpha1.TaskQueue{}
+		s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(queue), next))
 		wide(600)(&next.Spec)
 		if err := admin.Update(t.Context(), next, client.DryRunAll); !apierrors.IsForbidden(err) && !apierrors.IsRequestEntityTooLargeError(err) {
 			return fmt.Errorf("want a refusal, got: %w", err)
