@@ -76,8 +76,8 @@ func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
 	s.Check(now)
 	if s.TermDue() {
 		a.Log.Error("Fenced", "reason", s.Fenced())
+		a.socket.withdraw() // whoever is told, is not heard any more
 		a.tellWhy(fencing.ReasonRenewalFailed, "", s.KillIn(now))
-		a.socket.withdraw()
 		a.Tree.Kill(syscall.SIGTERM)
 	}
 	if s.StopDue() {

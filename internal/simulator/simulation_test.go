@@ -172,6 +172,12 @@ var unreached = map[plan.Rule]string{
 	plan.RuleAttach:      byOthers,
 	plan.RuleAwaitKey:    byOthers,
 	plan.RuleTakeKey:     byOthers,
+	plan.RuleReplaced:    byOthers,
+	plan.RuleKeyRejected: byOthers,
+	plan.RuleSuperseded:  byOthers,
+	plan.RuleAskForKey:   byOthers,
+
+	plan.RuleAwaitRevision: "a task of a simulation has no queue: tables, and the tests at the API server, have it",
 
 	plan.RuleAwaitTurn: "a queue takes more than one task: the tests of the queue, and those at the API server, have it",
 }
