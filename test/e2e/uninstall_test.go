@@ -87,6 +87,10 @@ func TestCase37TheDocumentedOrderLeavesWhatThePageSays(t *testing.T) {
 	page := s.documentedUninstalling()
 	s.kubectl("patch", "-n", system, "configmap", "leasehold-epoch", "--type=merge", "--patch", `{"data": {"epoch": "3"}}`)
 	s.installedAgainInTheEnd()
+	queue := &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "mail"}}
+	queue.Spec.Template = cluster.Task("", "", "true").Spec.Template
+	s.ok(s.Create(s.ctx, queue))
+	s.untilFinished(s.start("queued", "", func(task *v1alpha1.LeasedTask) { task.Spec = v1alpha1.LeasedTaskSpec{QueueName: "mail"} }))
 	keyed := s.start("keyed", echo, func(task *v1alpha1.LeasedTask) { task.Spec.IdempotencyKey = "order-17" })
 	dead := s.deadLetterOf(s.start("dead", "exit 1", func(task *v1alpha1.LeasedTask) { task.Spec.Retry.MaxAttempts = 1 }))
 	s.untilFinished(keyed)
@@ -103,9 +107,11 @@ func TestCase37TheDocumentedOrderLeavesWhatThePageSays(t *testing.T) {
 		"configmaps "+system+"/leasehold-epoch",
 		"customresourcedefinitions.apiextensions.k8s.io /deadletters.leasehold.io",
 		"customresourcedefinitions.apiextensions.k8s.io /leasedtasks.leasehold.io",
+		"customresourcedefinitions.apiextensions.k8s.io /taskqueues.leasehold.io",
 		fmt.Sprintf("deadletters.leasehold.io %s/%s", dead.Namespace, dead.Name),
 		"leases.coordination.k8s.io "+system+"/leasehold-manager",
 		"namespaces /"+system,
+		fmt.Sprintf("taskqueues.leasehold.io %s/%s", queue.Namespace, queue.Name),
 	)
 
 	s.ok(s.Deploy(s.ctx)) // and goes on where it was left
