@@ -124,6 +124,10 @@ takeover: ## How long it takes to replace a dead worker, a lost node's, and one 
 ingress: images ## Ten times the tasks that a queue takes: what becomes of them, drawn into docs/img; needs root on Linux
 	go run ./test/bench/ingress/run -figures docs/img
 
+.PHONY: outage
+outage: images ## A gateway fails sixty tasks at once: how their retries are spread, drawn into docs/img; needs root on Linux
+	go run ./test/bench/outage/run -tasks 60 -figures docs/img
+
 .PHONY: selftest
 selftest: ## Test the tests: the simulator finds each deliberate bug
 	@mkdir -p $(BIN)

@@ -1,6 +1,7 @@
 package outage
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,6 +32,23 @@ type Load struct {
 	Bound     time.Duration   // of the pause before the next attempt
 	Open      time.Duration   // how long the breaker is open before it lets one try
 	Jitter    v1alpha1.Jitter // of the pause
+}
+
+// Validate says what of a load would show nothing.
+func (l Load) Validate() error {
+	switch {
+	case l.Tasks < 20:
+		return errors.New("fewer than 20 tasks say nothing of how they are spread")
+	case l.Bound < time.Second || l.Open < time.Second || l.Bound%time.Second != 0 || l.Open%time.Second != 0:
+		return errors.New("the bound of the pause and the time that the breaker is open are whole seconds, at least one")
+	case l.Length <= l.Bound:
+		return errors.New("the outage must outlast the bound of the pause: else no retry fails, and the breaker has no cause to open")
+	case l.Bound > time.Hour/2 || l.Length > time.Hour/2:
+		return errors.New("half an hour is the longest outage, and the longest pause: the breaker's window is twice that")
+	case l.Tasks > 6000:
+		return errors.New("6000 tasks are the most that a breaker counts together with their retries")
+	}
+	return nil
 }
 
 // Queue is the queue for a load. No limit of it spreads the starts. Its breaker opens when the gateway has failed every task once and

@@ -15,6 +15,9 @@ import (
 
 // Measure makes a new queue and its tasks, and watches them until all have finished, for the patience at most.
 func Measure(ctx context.Context, c *cluster.Cluster, l Load, patience time.Duration) (r *Record, err error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	g, err := startGateway(l)
