@@ -108,26 +108,34 @@ func (r *Record) Table() string {
 	line := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
 	}
-	after := func(at time.Time, is bool) string {
-		if !is {
-			return "never"
-		}
-		return fmt.Sprintf("%.0f s", at.Sub(r.Begin).Seconds())
-	}
 	free := r.FreeRetries()
-	opened, isOpened := r.turn("Open", r.Begin)
-	closed, isClosed := r.turn("Closed", opened)
+	opened, _ := r.turn("Open", r.Begin)
+	closed, _ := r.turn("Closed", opened)
 	line("tasks; outage; bound of the pause", "%d; %s; %s", r.Tasks, r.Length, r.Bound)
 	b.WriteString("|---|---|\n")
 	line("calls answered 503, 200", "%d, %d", r.Answered(503), r.Answered(200))
 	line("retries before the breaker opened", "%d", len(free))
 	line("mean of full jitter, retries in the busiest second", "%.1f, %d", r.mean(), Busiest(free))
 	line("the pauses' distance from full jitter", "%.2f", Distance(r.FirstPauses(), r.Bound))
-	line("the breaker opened, closed after", "%s, %s", after(opened, isOpened), after(closed, isOpened && isClosed))
-	line("attempts that started meanwhile", "%d", len(r.between(opened.Add(settling), closed)))
+	line("the breaker", "%s", strings.Join(r.turns(), ", "))
+	line("attempts that started while it was not closed, after", "%s", strings.Join(r.triedAfter(opened.Add(settling), closed), ", "))
 	line("busiest second after it closed", "%d", Busiest(r.between(closed, closed.Add(math.MaxInt32*time.Second))))
 	line("completed", "%d", r.Phases[v1alpha1.PhaseCompleted])
 	return b.String()
+}
+
+func (r *Record) turns() (turns []string) {
+	for _, c := range r.Changes {
+		turns = append(turns, fmt.Sprintf("%s %.0f s", c.State, c.At.Sub(r.Begin).Seconds()))
+	}
+	return turns
+}
+
+func (r *Record) triedAfter(from, to time.Time) (after []string) {
+	for _, s := range r.between(from, to) {
+		after = append(after, fmt.Sprintf("%.0f s", s.At.Sub(r.Begin).Seconds()))
+	}
+	return after
 }
 
 // between are the starts from one time up to another.
