@@ -9,6 +9,10 @@ import (
 // unit is the virtual time of one start at weight 1. It is divided by weights; the error is below one in a million up to 1000.
 const unit = 1 << 30
 
+// maxDebts bounds the tenants of a level that are remembered for what they had, though none of their tasks waits: the smallest debts are let
+// off. Names of tenants are made up by producers, and while each task brings a new one, no debt is ever paid.
+const maxDebts = 1000
+
 // level is one priority in which someone waits.
 type level struct {
 	priority int32
@@ -87,7 +91,7 @@ func (q *Queue) unwait(m *member) {
 	if l.pending == 0 {
 		q.levels = slices.DeleteFunc(q.levels, func(other *level) bool { return other == l })
 	}
-	for l.idle.Len() > 0 && (l.pending == 0 || l.idle.flows[0].tag <= l.now) {
+	for l.idle.Len() > 0 && (l.pending == 0 || l.idle.flows[0].tag <= l.now || l.idle.Len() > maxDebts) {
 		paid := heap.Pop(&l.idle).(*flow)
 		delete(paid.tenant.flows, l.priority)
 		q.forget(paid.tenant)

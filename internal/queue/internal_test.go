@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -41,6 +42,26 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Fatalf("left: %d members, %d tenants, %d levels, %d holders, %d pending", len(q.members), len(q.tenants), len(q.levels), len(q.holders), q.pending)
 		}
 	})
+}
+
+// TestDebtsAreBounded: the tenant is a string that producers make up. While one of them always waits, and each task brings a new name,
+// the virtual time stands still, and no debt is ever paid.
+func TestDebtsAreBounded(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	q := New(Limits{Concurrency: 1}, now)
+	last := ""
+	for i := range 5 * maxDebts {
+		id := strconv.Itoa(i)
+		q.Join(Task{ID: id, Name: id, Tenant: "tenant " + id, Created: now}, now)
+		q.Leave(last)
+		if admitted, _ := q.Dispatch(now); len(admitted) > 0 {
+			last = admitted[0]
+		}
+		q.Join(Task{ID: "waits", Name: "waits", Tenant: "waits", Priority: 0, Created: now.Add(time.Hour)}, now)
+	}
+	if len(q.tenants) > maxDebts+10 {
+		t.Errorf("%d tenants are remembered", len(q.tenants))
+	}
 }
 
 // TestResultsAreBounded: a window keeps the newest results, and counts those that it keeps.
