@@ -104,8 +104,8 @@ func (t *Turns) Ask(task *v1alpha1.LeasedTask, tq *v1alpha1.TaskQueue) *queue.Tu
 		p = &place{name: name, uid: string(task.UID)}
 		p.note(task, nil)
 		t.enter(p, queueOf(task))
-	case p.uid != string(task.UID):
-		return &queue.Turn{} // it is gone, and another one has its name
+	case p.uid != string(task.UID), p.line.name != queueOf(task):
+		return &queue.Turn{} // by a cache that is late: another one has its name, or it has gone to another queue
 	}
 	now := t.clock.Now()
 	p.line.learn(tq, now)

@@ -281,3 +281,33 @@ func (f *failingReader) List(ctx context.Context, list client.ObjectList, opts .
 	}
 	return f.Reader.List(ctx, list, opts...)
 }
+
+// TestALateCacheDoesNotTeachAQueueTheLimitsOfAnother: a task was moved, and is seen once more as it was.
+func TestALateCacheDoesNotTeachAQueueTheLimitsOfAnother(t *testing.T) {
+	w := newTurns(t, 1)
+	w.asks("holds", "waits")
+	before, other := w.is("moved", v1alpha1.PhaseAvailable).DeepCopy(), w.queue.DeepCopy()
+	before.Spec.QueueName, other.Name, other.ResourceVersion, other.Spec.Concurrency = "other", "other", "90", 0
+	w.See(w.is("moved", v1alpha1.PhaseAvailable), nil)
+	w.asks("moved")
+	w.See(before, nil)
+	if w.Ask(before, other).Admitted {
+		t.Error("a task is let start by the limits of the queue that it has left")
+	}
+	w.wants("woken", nil, w.woken)
+	w.counts(2, 1)
+}
+
+// TestWhatTheSeedMayHaveSeenTooEarlyIsLookedAtAgain: the Leases are listed before the tasks. A term that was closed in between, and whose
+// task rests now, holds nothing.
+func TestWhatTheSeedMayHaveSeenTooEarlyIsLookedAtAgain(t *testing.T) {
+	w := newTurns(t, 1)
+	w.isSeeded, w.later = false, map[types.NamespacedName]bool{}
+	early, late := w.term(true), w.term(false)
+	w.See(w.task("rests"), early)
+	w.See(w.is("runs", v1alpha1.PhaseRunning), w.term(true))
+	w.begin()
+	w.wants("woken", []string{"rests"}, w.woken)
+	w.See(w.task("rests"), late)
+	w.counts(0, 1)
+}

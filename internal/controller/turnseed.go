@@ -90,6 +90,11 @@ func (t *Turns) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.isSeeded = true
+	for name, p := range t.places {
+		if !p.isOpen { // its Lease was read first, and may have been closed, and seen so, before the task was
+			t.wakeTask(name)
+		}
+	}
 	for name := range t.later {
 		t.wakeTask(name)
 	}
