@@ -45,7 +45,7 @@ var turnTable = map[string]decision{
 	},
 	"the operator does not know yet: nothing is written": {
 		given: []func(*Snapshot){available, queued, func(s *Snapshot) { s.Turn = &queue.Turn{} }},
-		want:  want{Rule: RuleAwaitTurn, Turn: "place"},
+		want:  want{Rule: RuleAwaitTurn, Turn: "place", Requeue: turnPatience},
 	},
 	"there is no such queue": {
 		given: []func(*Snapshot){available, queued, queueGone},

@@ -51,7 +51,7 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 	case s.Turn.Admitted:
 		return Plan{}, false
 	case s.Turn.Waiting == nil || s.Turn.Waiting.Reason == queue.Queued: // nobody knows yet; whoever does will wake the task
-		return Plan{KeepPlace: true}, true
+		return Plan{KeepPlace: true, Requeue: turnPatience}, true
 	}
 	p := s.write(s.status(), s.turnOf(s.Turn.Waiting))
 	p.KeepPlace, p.Requeue = true, turnPatience
