@@ -17,12 +17,9 @@ import (
 // task that forbids grants.
 func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) (*plan.GrantProblem, error) {
 	floor := fencing.Token(s.Task.Status.FencingToken)
-	epoch, err := r.Epoch.Read(ctx, floor.Epoch())
-	if err != nil {
-		return problemOf(err, v1alpha1.WaitingEpochMissing)
-	}
-	if err := r.bindWorkerRole(ctx, s.Task.Namespace, s.NextTemplate().Spec.ServiceAccountName); err != nil {
-		return problemOf(err, v1alpha1.WaitingWorkerRole)
+	epoch, problem, err := r.mayGrant(ctx, s)
+	if problem != nil || err != nil {
+		return problem, err
 	}
 	// The grant's revision will be above this one. Looking first keeps a problem from costing a Lease write each time.
 	if lowest, err := fencing.NewToken(epoch, s.Revision); err == nil && lowest < floor {
@@ -69,6 +66,28 @@ func (r *Reconciler) isEpochStill(ctx context.Context, epoch int64) error {
 		return lostError{fmt.Errorf("grant: the epoch was raised from %d to %d meanwhile", epoch, now)}
 	}
 	return nil
+}
+
+// mayGrant looks at what every grant needs beside its task: the epoch, and that the worker may speak.
+func (r *Reconciler) mayGrant(ctx context.Context, s *plan.Snapshot) (epoch int64, problem *plan.GrantProblem, err error) {
+	if epoch, err = r.Epoch.Read(ctx, fencing.Token(s.Task.Status.FencingToken).Epoch()); err != nil {
+		problem, err = problemOf(err, v1alpha1.WaitingEpochMissing)
+		return 0, problem, err
+	}
+	if err = r.bindWorkerRole(ctx, s.Task.Namespace, s.NextTemplate().Spec.ServiceAccountName); err != nil {
+		problem, err = problemOf(err, v1alpha1.WaitingWorkerRole)
+	}
+	return epoch, problem, err
+}
+
+// knownProblem looks whether what kept a task of a queue from its grant still does, before it asks for another turn. An error says nothing:
+// the grant will meet it, too.
+func (r *Reconciler) knownProblem(ctx context.Context, s *plan.Snapshot) *plan.GrantProblem {
+	_, problem, err := r.mayGrant(ctx, s)
+	if err != nil {
+		return nil
+	}
+	return problem
 }
 
 // problemOf tells a problem that a person must solve from an error that may pass by itself.

@@ -43,12 +43,20 @@ var turnTable = map[string]decision{
 		given: []func(*Snapshot){available, queued, paused(v1alpha1.PauseHold), awaits(queue.QueuePaused, 7)},
 		want:  waitsForTurn("Available attempt 0", "QueuePaused"),
 	},
+	"it was paused after the task's turn had come, which gives it back": {
+		given: []func(*Snapshot){available, queued, paused(v1alpha1.PauseHold), admitted, live},
+		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueuePaused", Ready: "False/QueuePaused", Requeue: pausedPause},
+	},
 	"the operator does not know yet: nothing is written": {
 		given: []func(*Snapshot){available, queued, func(s *Snapshot) { s.Turn = &queue.Turn{} }},
 		want:  want{Rule: RuleAwaitTurn, Turn: "place", Requeue: turnPatience},
 	},
 	"there is no such queue": {
 		given: []func(*Snapshot){available, queued, queueGone},
+		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
+	},
+	"and it takes no key, which others could use meanwhile": {
+		given: []func(*Snapshot){available, queued, queueGone, serial, live},
 		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
 	},
 	"also for a task whose turn had come": {
@@ -92,6 +100,12 @@ var turnTable = map[string]decision{
 			s.GrantProblem = &GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: "there is none"}
 		}},
 		want: want{Rule: RuleGrant, Status: "Available attempt 0", Waiting: "EpochMissing", Ready: "False/EpochMissing", Requeue: grantRetry},
+	},
+	"and takes no other turn while that is so": {
+		given: []func(*Snapshot){available, queued, func(s *Snapshot) {
+			s.GrantProblem = &GrantProblem{Reason: v1alpha1.WaitingWorkerRole, Message: "no such account"}
+		}},
+		want: want{Rule: RuleGrant, Status: "Available attempt 0", Waiting: "WorkerRole", Ready: "False/WorkerRole", Requeue: grantRetry},
 	},
 	"Case 21: cancelled while it waits for capacity": {
 		given: []func(*Snapshot){available, queued, awaits(queue.QueueConcurrency, 7), cancel},

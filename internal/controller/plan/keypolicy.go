@@ -91,7 +91,7 @@ func (k *Key) occupied() string {
 func askForKey(s *Snapshot) (Plan, bool) {
 	k, verdict := s.nextKey()
 	switch {
-	case verdict != key.Replaceable:
+	case verdict != key.Replaceable, s.isQueueMissing():
 		return Plan{}, false
 	case s.KeyRefusal != "":
 		return s.awaitKeyLease(), true

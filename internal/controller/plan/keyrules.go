@@ -102,7 +102,7 @@ func (s *Snapshot) isSpecNew() bool {
 func takeKey(s *Snapshot) (Plan, bool) {
 	k, verdict := s.nextKey()
 	switch {
-	case !verdict.IsTakable():
+	case !verdict.IsTakable(), s.isQueueMissing(): // who cannot start keeps nobody else from it
 		return Plan{}, false
 	case s.KeyRefusal != "":
 		return s.awaitKeyLease(), true

@@ -17,6 +17,9 @@ import (
 // far its turn is. Whose turn has come is woken.
 const turnPatience = 2 * time.Minute
 
+// pausedPause is when a task asks again that has given its turn back to a paused queue.
+const pausedPause = time.Second
+
 // HoldsPlace reports whether the status says that the task takes up room in its queue: from the grant of a term until its process
 // can no longer run. A term that the status does not know yet takes up room as long as its Lease is open.
 func HoldsPlace(status *v1alpha1.LeasedTaskStatus) bool {
@@ -42,12 +45,18 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 	switch name := s.Task.Spec.QueueName; {
 	case name == "":
 		return Plan{}, false
-	case s.Queue == nil:
+	case s.isQueueMissing():
 		p := s.write(s.status(), waiting{v1alpha1.WaitingQueueMissing, fmt.Sprintf("there is no TaskQueue %s in the namespace", name)})
 		p.Requeue = turnPatience
 		return p, true
+	case s.GrantProblem != nil:
+		return Plan{}, false
 	case s.Turn == nil:
 		return Plan{AskTurn: true}, true
+	case s.Turn.Admitted && s.Queue.Spec.IsPaused(): // since then: it gives its turn back, and waits for another
+		p := s.write(s.status(), waiting{v1alpha1.WaitingQueuePaused, s.pausedQueue()})
+		p.Requeue = pausedPause
+		return p, true
 	case s.Turn.Admitted:
 		return Plan{}, false
 	case s.Turn.Waiting == nil || s.Turn.Waiting.Reason == queue.Queued: // nobody knows yet; whoever does will wake the task
@@ -56,6 +65,14 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 	p := s.write(s.status(), s.turnOf(s.Turn.Waiting))
 	p.KeepPlace, p.Requeue = true, turnPatience
 	return p, true
+}
+
+// IsGrantTroubled reports whether the task's last turn was of no use, because something outside the task forbade its grant. It takes no
+// other one as long as that stands: a service account that does not exist would else use up the starts of a whole queue.
+func (s *Snapshot) IsGrantTroubled() bool {
+	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
+	return isReady(s) && s.Task.Spec.QueueName != "" && s.NextTemplate() != nil && was != nil && was.Status == metav1.ConditionTrue &&
+		(was.Reason == v1alpha1.WaitingWorkerRole || was.Reason == v1alpha1.WaitingEpochMissing)
 }
 
 // turnOf says what a task waits for in its queue, about where it stands, and who holds the capacity. So that a task is written a few
@@ -93,6 +110,9 @@ func (s *Snapshot) limitOf(w *queue.Waiting) string {
 func (s *Snapshot) pausedQueue() string {
 	return fmt.Sprintf("TaskQueue %s is paused: spec.paused is %s", s.Task.Spec.QueueName, s.Queue.Spec.Paused)
 }
+
+// isQueueMissing reports whether the task names a queue that there is not.
+func (s *Snapshot) isQueueMissing() bool { return s.Task.Spec.QueueName != "" && s.Queue == nil }
 
 // isDraining reports whether the task's queue stops what runs.
 func (s *Snapshot) isDraining() bool {

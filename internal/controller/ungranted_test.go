@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"context"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+)
+
+// epochOr is an EpochReader that has an epoch, or says why not.
+type epochOr string
+
+func (e epochOr) Read(context.Context, int64) (int64, error) {
+	if e != "" {
+		return 0, problemError(e)
+	}
+	return 1, nil
+}
+
+// TestATaskThatCannotBeGrantedTakesNoOtherTurn: each would cost the queue one of its starts.
+func TestATaskThatCannotBeGrantedTakesNoOtherTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason  string // that it waits for
+		account string
+		epoch   epochOr
+		asks    bool
+	}{
+		"the epoch is missing":               {v1alpha1.WaitingEpochMissing, "", "there is none", false},
+		"it is there again":                  {v1alpha1.WaitingEpochMissing, "default", "", true},
+		"its service account does not exist": {v1alpha1.WaitingWorkerRole, "missing", "", false},
+		"nothing is known of it":             {v1alpha1.WaitingQueueMissing, "missing", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a", CreationTimestamp: metav1.NewTime(start)},
+				Spec: v1alpha1.LeasedTaskSpec{QueueName: "bulk", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: test.account,
+					Containers: []corev1.Container{{Name: "c", Command: []string{"c"}}}}}},
+				Status: v1alpha1.LeasedTaskStatus{Phase: v1alpha1.PhaseAvailable, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionWaiting,
+					Status: metav1.ConditionTrue, Reason: test.reason}}}}
+			tq := &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bulk"},
+				Spec: v1alpha1.TaskQueueSpec{Paused: v1alpha1.PauseHold}}
+			c := clientOfTasks(t, task, tq,
+				&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: WorkerRole}, Subjects: []rbacv1.Subject{account("default")},
+					RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: WorkerRole}})
+			clock := clocktesting.NewFakeClock(start)
+			turns := NewTurns(clock)
+			turns.begin()
+			r := &Reconciler{Client: c, Live: c, Clock: clock, Events: events.NewFakeRecorder(10), Observer: NewObserver(clock, NewSight()),
+				Turns: turns, Epoch: test.epoch, Random: NewRandom()}
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(task)}); err != nil {
+				t.Fatal(err)
+			}
+			if asks := turns.places[types.NamespacedName{Namespace: "default", Name: "a"}] != nil; asks != test.asks {
+				t.Errorf("it asks for a turn: %t", asks)
+			}
+		})
+	}
+}
+
+// clientOfTasks is a client that passes over tasks can read from and write with.
+func clientOfTasks(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.LeasedTask{}).
+		WithIndex(&corev1.Pod{}, podsByTask, taskOfPod).Build()
+}
