@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
@@ -57,9 +58,12 @@ func (k *QueueKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	}
 	switch err := k.execute(ctx, tq, &p, now); {
 	case apierrors.IsConflict(err): // the cache was late
-		return ctrl.Result{RequeueAfter: conflictPause}, nil
+		return ctrl.Result{RequeueAfter: sooner(again, conflictPause)}, nil
+	case ignoreGone(err) != nil: // what it would have told waits; who is to start does not
+		log.FromContext(ctx).Error(err, "Could not write the status of a TaskQueue, will try again")
+		return ctrl.Result{RequeueAfter: sooner(again, k.Pause)}, nil
 	case err != nil:
-		return ctrl.Result{}, ignoreGone(err)
+		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -72,6 +75,24 @@ func TestAStatusIsWrittenAtMostOnceInAPause(t *testing.T) {
 	if k.pass(); k.queue.ResourceVersion != version {
 		t.Error("a queue in which nothing has changed is written")
 	}
+}
+
+// TestAStatusThatCannotBeWrittenDelaysNoStart: the pauses of a rate are those of the passes over the queue.
+func TestAStatusThatCannotBeWrittenDelaysNoStart(t *testing.T) {
+	w := newTurns(t, 0)
+	w.queue.Spec.Dispatch = v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 2, Algorithm: v1alpha1.RateLeakyBucket}
+	k := newKeeper(t, w)
+	k.QueueKeeper.Client = interceptor.NewClient(k.QueueKeeper.Client.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(
+		context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		return errors.New("not now")
+	}})
+	k.pass()
+	k.asks("a", "b")
+	for range 3 {
+		_, again := k.pass()
+		k.clock.Step(again)
+	}
+	k.wants("woken", []string{"a", "b"}, k.woken)
 }
 
 func TestTheSeriesOfAQueueGoWithIt(t *testing.T) {
