@@ -140,15 +140,22 @@ func (q *Queue) Counts(now time.Time) Counts {
 			}
 		}
 		if n.Pending+n.Running > 0 {
-			c.Tenants = append(c.Tenants, n)
+			c.rank(n)
 		}
 	}
 	if !c.Oldest.IsZero() {
 		c.OldestAge = max(0, now.Sub(c.Oldest))
 	}
-	slices.SortFunc(c.Tenants, func(a, b TenantCount) int {
+	return c
+}
+
+// rank keeps the tenant if it is among the first so far. To sort thousands of them would take tens of milliseconds, and it is asked often.
+func (c *Counts) rank(n TenantCount) {
+	i, _ := slices.BinarySearchFunc(c.Tenants, n, func(a, b TenantCount) int {
 		return cmp.Or(cmp.Compare(b.Pending+b.Running, a.Pending+a.Running), cmp.Compare(a.Name, b.Name))
 	})
-	c.Tenants = c.Tenants[:min(TopTenants, len(c.Tenants))]
-	return c
+	if i < TopTenants {
+		c.Tenants = slices.Insert(c.Tenants, i, n)
+		c.Tenants = c.Tenants[:min(TopTenants, len(c.Tenants))]
+	}
 }
