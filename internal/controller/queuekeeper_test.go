@@ -82,7 +82,7 @@ func TestAStatusThatCannotBeWrittenDelaysNoStart(t *testing.T) {
 	w := newTurns(t, 0)
 	w.queue.Spec.Dispatch = v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 2, Algorithm: v1alpha1.RateLeakyBucket}
 	k := newKeeper(t, w)
-	k.QueueKeeper.Client = interceptor.NewClient(k.QueueKeeper.Client.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(
+	k.Client = interceptor.NewClient(k.Client.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(
 		context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 		return errors.New("not now")
 	}})
