@@ -18,8 +18,6 @@ const (
 	// surprise is the distance that pauses of full jitter exceed once in some ten thousand storms, for one pause; for n it is that by
 	// the root of n.
 	surprise = 2.2
-	// settling is how long after the breaker has opened the Pods of attempts are made that were granted before.
-	settling = 3 * time.Second
 )
 
 // MostInASecond is how many retries one second may hold.
@@ -49,9 +47,13 @@ func (r *Record) judgeJitter(must func(holds bool, format string, args ...any)) 
 	}
 	must(len(failed) == r.Tasks, "%d of %d tasks failed when the outage began", len(failed), r.Tasks)
 
+	ended := map[string]time.Time{} // what a busy machine takes until an end is on record is no pause
+	for _, p := range r.FirstPauses() {
+		ended[p.Task] = p.Ended
+	}
 	free, early := r.FreeRetries(), 0
 	for _, s := range free {
-		if s.At.Before(r.Begin.Add(r.Bound / 2)) {
+		if s.At.Before(ended[s.Task].Add(r.Bound / 2)) {
 			early++
 		}
 	}
@@ -82,11 +84,15 @@ func (r *Record) judgeBreaker(must func(holds bool, format string, args ...any))
 		return
 	}
 	turns := int(closed.Sub(opened)/r.Open) + 1
-	tried := r.between(opened.Add(settling), closed)
+	tried := r.between(opened.Add(r.Open), closed) // before, Pods are still made of attempts that were granted while it was closed
+	isTry := map[Start]bool{}
+	for _, s := range tried {
+		isTry[Start{Task: s.Task, Attempt: s.Attempt}] = true
+	}
 	must(len(tried) <= probes*turns, "%d attempts started while the breaker was not closed, in at most %d turns: %+v", len(tried), turns, tried)
 	proven, before := 0, 0
 	for _, c := range r.Calls {
-		if c.Code != http.StatusOK {
+		if c.Code != http.StatusOK || !isTry[Start{Task: c.Task, Attempt: c.Attempt}] {
 			continue
 		}
 		if c.At.Before(closed.Add(time.Second)) {

@@ -29,6 +29,7 @@ func played(jitter v1alpha1.Jitter) *Record {
 		r.Pauses = append(r.Pauses, Pause{name, r.Begin.Truncate(time.Second), next})
 		r.Starts = append(r.Starts, Start{name, 1, r.Begin.Add(-time.Minute)}, Start{name, 2, next.Truncate(time.Second).Add(time.Second)}, Start{name, 3, closed})
 	}
+	r.Starts[2].At = closed.Add(-2 * time.Second) // the one that tries
 	r.Calls = append(r.Calls, Call{"caller-0", 3, closed.Add(-time.Second), http.StatusOK})
 	return r
 }
@@ -58,7 +59,7 @@ func TestWhatIsJudged(t *testing.T) {
 		"it stays open":            {want: []string{"did not close"}, change: func(r *Record) { r.Changes = r.Changes[:3] }},
 		"it lets all through": {want: []string{"500 attempts started while the breaker was not closed"}, change: func(r *Record) {
 			for i := range r.Tasks {
-				r.Starts[3*i+2].At = r.Begin.Add(40 * time.Second)
+				r.Starts[3*i+2].At = r.Begin.Add(50 * time.Second)
 			}
 		}},
 		"it closes without a probe": {want: []string{"before an attempt had succeeded"}, change: func(r *Record) { r.Calls = r.Calls[:r.Tasks] }},

@@ -118,7 +118,7 @@ func (r *Record) Table() string {
 	line("mean of full jitter, retries in the busiest second", "%.1f, %d", r.mean(), Busiest(free))
 	line("the pauses' distance from full jitter", "%.2f", Distance(r.FirstPauses(), r.Bound))
 	line("the breaker", "%s", strings.Join(r.turns(), ", "))
-	line("attempts that started while it was not closed, after", "%s", strings.Join(r.triedAfter(opened.Add(settling), closed), ", "))
+	line("attempts that started while it was not closed, after", "%s", strings.Join(r.triedAfter(opened.Add(r.Open), closed), ", "))
 	line("busiest second after it closed", "%d", Busiest(r.between(closed, closed.Add(math.MaxInt32*time.Second))))
 	line("completed", "%d", r.Phases[v1alpha1.PhaseCompleted])
 	return b.String()
