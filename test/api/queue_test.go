@@ -37,12 +37,19 @@ func TestATaskThatGetsItsTurnAtOnceIsNotWrittenForIt(t *testing.T) {
 	versions := s.recordTasks()
 	task := s.start("prompt", inQueue("bulk"))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	const all = 3 // made, accepted, granted
+	s.ok(s.Poll(t.Context(), patience, func() error { // the watch may be late
+		if n := len(versions()); n < all {
+			return fmt.Errorf("%d versions", n)
+		}
+		return nil
+	}))
 	for _, version := range versions() {
 		if waitsFor(v1alpha1.WaitingQueueConcurrency, "")(version) || waitsFor(v1alpha1.WaitingQueueMissing, "")(version) {
 			t.Errorf("it was told to wait: %+v", version.Status.Conditions)
 		}
 	}
-	if n := len(versions()); n != 3 { // made, accepted, granted
+	if n := len(versions()); n != all {
 		t.Errorf("%d versions", n)
 	}
 }
