@@ -37,7 +37,7 @@ func TestATaskThatGetsItsTurnAtOnceIsNotWrittenForIt(t *testing.T) {
 	versions := s.recordTasks()
 	task := s.start("prompt", inQueue("bulk"))
 	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	const all = 3 // made, accepted, granted
+	const all = 3                                     // made, accepted, granted
 	s.ok(s.Poll(t.Context(), patience, func() error { // the watch may be late
 		if n := len(versions()); n < all {
 			return fmt.Errorf("%d versions", n)
