@@ -14,7 +14,7 @@ trap stop TERM
 
 rows=$(sed -n 's/^ *{ *"rows" *: *\([0-9]\{1,9\}\) *} *$/\1/p' "$LEASEHOLD_PAYLOAD_FILE")
 if [ -z "$rows" ]; then
-	say fail '{"retryable": false, "effect": "None", "reason": "PayloadInvalid", "message": "the payload is not {\"rows\": N}"}'
+	say fail '{"retryable": false, "effect": "None", "reason": "PayloadInvalid", "message": "the payload is not {\"rows\": N}"}' || : # the exit code says it, too
 	exit 65
 fi
 
