@@ -14,35 +14,35 @@ import (
 // write inside a transaction does not count.
 type checkedTx struct {
 	pgx.Tx
-	resource string
-	token    guard.Token
-	isSent   bool
-	refused  error
+	resource  string
+	token     guard.Token
+	isChecked bool // the database has said yes
+	refused   error
 }
 
-// note keeps a refusal, in case that the caller does not.
+// note keeps the answer to the check, in case that the caller does not. Without one the next statement takes the check along again: one
+// whose context had ended, say, was not sent, and the transaction goes on.
 func (tx *checkedTx) note(err error) error {
+	tx.isChecked = err == nil
 	if err = refusal(err, tx.resource, tx.token); guard.IsStale(err) && tx.refused == nil {
 		tx.refused = err
 	}
 	return err
 }
 
-// check is the check alone, if it has not been sent.
+// check is the check alone, if it has not passed.
 func (tx *checkedTx) check(ctx context.Context) error {
-	if tx.isSent {
-		return tx.refused
+	if tx.isChecked {
+		return nil
 	}
-	tx.isSent = true
 	return tx.note(Check(ctx, tx.Tx, tx.resource, tx.token))
 }
 
 // SendBatch answers every statement of the batch with the refusal if there is one.
 func (tx *checkedTx) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
-	if tx.isSent {
+	if tx.isChecked {
 		return tx.Tx.SendBatch(ctx, batch)
 	}
-	tx.isSent = true
 	results := tx.Tx.SendBatch(ctx, guarded(batch, tx.resource, tx.token))
 	_, err := results.Exec()
 	_ = tx.note(err) // it is the error of all that follow, too
@@ -63,11 +63,10 @@ func asBatch(sql string, args []any) (batch *pgx.Batch, fits bool) {
 }
 
 func (tx *checkedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if tx.isSent {
+	if tx.isChecked {
 		return tx.Tx.Exec(ctx, sql, args...)
 	}
 	if len(args) == 0 { // it may be several statements, which a batch does not take as one
-		tx.isSent = true
 		tag, err := tx.Tx.Exec(ctx, checkAsText(tx.resource, tx.token)+";"+sql)
 		return tag, tx.note(err)
 	}
@@ -87,7 +86,7 @@ func (tx *checkedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.
 }
 
 func (tx *checkedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if batch, fits := asBatch(sql, args); fits && !tx.isSent {
+	if batch, fits := asBatch(sql, args); fits && !tx.isChecked {
 		results := tx.SendBatch(ctx, batch)
 		rows, err := results.Query()
 		if err != nil {

@@ -208,3 +208,46 @@ func TestTheCheckCostsNoRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// TestAFirstStatementThatIsNotSentIsNotChecked: what fails before it reaches the server leaves the transaction whole, and has not taken the
+// check along. A write that goes on after it is checked all the same.
+func TestAFirstStatementThatIsNotSentIsNotChecked(t *testing.T) {
+	db := connect(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, first := range map[string]func(pgx.Tx) error{
+		"Exec, of an ended context": func(tx pgx.Tx) error { _, err := tx.Exec(ended, "SELECT 1"); return err },
+		"Exec, of a named argument that is missing": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "SELECT @id::bigint", pgx.StrictNamedArgs{})
+			return err
+		},
+		"Query, of an ended context": func(tx pgx.Tx) error {
+			rows, err := tx.Query(ended, "SELECT $1::int", 1)
+			rows.Close()
+			return err
+		},
+		"SendBatch, of an ended context": func(tx pgx.Tx) error {
+			batch := &pgx.Batch{}
+			batch.Queue("SELECT 1")
+			return tx.SendBatch(ended, batch).Close()
+		},
+		"a savepoint, of an ended context": func(tx pgx.Tx) error { _, err := tx.Begin(ended); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := t.Name()
+			if err := postgres.Do(t.Context(), db, id, 7, func(pgx.Tx) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			err := postgres.Do(t.Context(), db, id, 5, func(tx pgx.Tx) error {
+				if err := first(tx); err == nil {
+					t.Error("the first statement has not failed")
+				}
+				_, err := tx.Exec(t.Context(), upsert, id, "stale")
+				return err
+			})
+			if !guard.IsStale(err) || valueOf(t, db, id) != "" {
+				t.Errorf("%v, and the value is %q", err, valueOf(t, db, id))
+			}
+		})
+	}
+}
