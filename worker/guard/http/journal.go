@@ -109,7 +109,11 @@ func (l *Ledger) compact() error {
 			return errors.Join(err, next.Close())
 		}
 	}
-	if err := errors.Join(buffer.Flush(), next.Sync(), os.Rename(next.Name(), l.path), syncDir(filepath.Dir(l.path))); err != nil {
+	err = errors.Join(buffer.Flush(), next.Sync())
+	if err == nil { // until here the old journal is the only one that is whole
+		err = errors.Join(os.Rename(next.Name(), l.path), syncDir(filepath.Dir(l.path)))
+	}
+	if err != nil {
 		return errors.Join(err, next.Close())
 	}
 	if l.journal != nil {

@@ -39,3 +39,31 @@ func TestJournalIsShortened(t *testing.T) {
 		t.Errorf("after shortening: %+v", got)
 	}
 }
+
+// TestAFullDiskLosesNoMark: the journal is replaced only by one that is whole.
+func TestAFullDiskLosesNoMark(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	if err := os.WriteFile(path, []byte(`{"op":"mark","resource":"/a","token":7}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", path+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenLedger(path); err == nil {
+		t.Fatal("a journal was written to a full disk")
+	}
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		t.Fatalf("the journal was replaced: %v, %v", info, err)
+	}
+	if err := os.Remove(path + ".new"); err != nil {
+		t.Error(err)
+	}
+	again, err := OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	if got := again.Look("/a"); got != (Entry{Mark: 7}) {
+		t.Errorf("once there is room again: %+v", got)
+	}
+}
