@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasehold-io/leasehold/worker/guard"
@@ -24,6 +25,7 @@ func Do(client *http.Client, request *http.Request, key Key, resource string, to
 	request = request.Clone(request.Context())
 	request.Header.Set(TokenHeader, signed)
 	request.GetBody = nil // no repeat behind our back
+	sendOnce(request.Header)
 	answer, err := client.Do(request)
 	if err != nil {
 		if dial, is := errors.AsType[*net.OpError](err); is && dial.Op == "dial" {
@@ -44,4 +46,15 @@ func Do(client *http.Client, request *http.Request, key Key, resource string, to
 		return nil, &guard.StaleError{Resource: resource, Token: token, Mark: mark}
 	}
 	return nil, said
+}
+
+// sendOnce spells the names by which http.Transport takes a request for one that it may repeat, if it has no body and its connection breaks,
+// in a way that only servers understand. The first try may have been done; a repeat that is refused then would say that it was not.
+func sendOnce(header http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, found := header[name]; found {
+			delete(header, name)
+			header[strings.ToLower(name)] = values
+		}
+	}
 }

@@ -148,6 +148,7 @@ func (h *Handler) rewrite(r *httputil.ProxyRequest) {
 	for _, name := range []string{TokenHeader, "X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
 		r.Out.Header.Del(name) // a GET stays one
 	}
+	sendOnce(r.Out.Header)
 }
 
 // answered looks at the upstream's answer. A gateway's word that it got none is none.

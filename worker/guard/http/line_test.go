@@ -1,0 +1,65 @@
+package httpguard_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leasehold-io/leasehold/worker/guard"
+	guardhttp "github.com/leasehold-io/leasehold/worker/guard/http"
+)
+
+// TestARequestIsSentOnce: http.Transport repeats a request without a body that has an idempotency key when a connection that it used before
+// breaks. The first may have been done, and the repeat be refused, so it would be told as certain what is not.
+func TestARequestIsSentOnce(t *testing.T) {
+	for _, at := range []string{"between proxy and upstream", "between worker and proxy"} {
+		t.Run(at, func(t *testing.T) {
+			var deletions atomic.Int32
+			dies := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodDelete {
+					w.Header().Set(guardhttp.OutcomeHeader, "answered") // where it is the proxy
+					return
+				}
+				if got := r.Header.Get("Idempotency-Key"); got != "k" {
+					t.Errorf("idempotency key %q", got)
+				}
+				if deletions.Add(1) == 1 {
+					panic(http.ErrAbortHandler)
+				}
+				w.Header().Set(guardhttp.OutcomeHeader, "refused")
+				w.Header().Set(guardhttp.MarkHeader, "9")
+			}))
+			defer dies.Close()
+			url := dies.URL
+			ledger := openLedger(t, filepath.Join(t.TempDir(), "ledger"))
+			if at == "between proxy and upstream" {
+				url = start(t, guardhttp.Config{Ledger: ledger}, strings.TrimPrefix(dies.URL, "http://"))
+			}
+			do := func(method string) error {
+				request, err := http.NewRequestWithContext(t.Context(), method, url+"/a", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Header.Set("Idempotency-Key", "k")
+				answer, err := guardhttp.Do(dies.Client(), request, key, "/a", 7, time.Now())
+				if err == nil {
+					_ = answer.Body.Close()
+				}
+				return err
+			}
+			if err := do(http.MethodPost); err != nil { // leaves connections to be used again
+				t.Fatal(err)
+			}
+			if err := do(http.MethodDelete); !guard.IsUncertain(err) || deletions.Load() != 1 {
+				t.Errorf("sent %d times, and the worker was told %v", deletions.Load(), err)
+			}
+			if at == "between proxy and upstream" && !ledger.Look("/a").Uncertain {
+				t.Error("the ledger does not know that it is uncertain")
+			}
+		})
+	}
+}
