@@ -79,7 +79,24 @@ func New(config Config) (*Handler, error) {
 }
 
 // passage follows one guarded request through the proxy.
-type passage struct{ answered bool }
+type passage struct {
+	before   Entry
+	answered bool
+}
+
+// tell puts what the guard says into an answer. (In the header of the writer it would not survive an informational answer of the upstream.)
+func (p *passage) tell(header http.Header) {
+	outcome := outcomeAnswered
+	if !p.answered {
+		outcome = outcomeUncertain
+	}
+	header.Del(MarkHeader)
+	header.Del(PreviousHeader)
+	header.Set(OutcomeHeader, outcome)
+	if p.before.Uncertain {
+		header.Set(PreviousHeader, outcomeUncertain)
+	}
+}
 
 type passageKey struct{}
 
@@ -127,10 +144,7 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, resource strin
 		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("cannot hold the resource: %v", err))
 		return
 	}
-	if before.Uncertain {
-		w.Header().Set(PreviousHeader, outcomeUncertain)
-	}
-	p := &passage{}
+	p := &passage{before: before}
 	defer func() { // also when the proxy gives up in the middle of an answer
 		if err := end(p.answered); err != nil {
 			h.config.Logger.Error("Cannot record an answer", "resource", resource, "err", err)
@@ -158,13 +172,7 @@ func answered(answer *http.Response) error {
 		return nil
 	}
 	p.answered = answer.StatusCode != http.StatusBadGateway && answer.StatusCode != http.StatusGatewayTimeout
-	outcome := outcomeAnswered
-	if !p.answered {
-		outcome = outcomeUncertain
-	}
-	answer.Header.Del(MarkHeader)
-	answer.Header.Del(PreviousHeader)
-	answer.Header.Set(OutcomeHeader, outcome)
+	p.tell(answer.Header)
 	return nil
 }
 
@@ -174,6 +182,7 @@ func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 	if dial, is := errors.AsType[*net.OpError](err); is && dial.Op == "dial" {
 		if guarded {
 			p.answered = true // nothing was sent, so nothing is uncertain
+			p.tell(w.Header())
 		}
 		refuse(w, http.StatusBadGateway, "the upstream cannot be reached")
 		return
@@ -184,7 +193,8 @@ func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 	}
 	if guarded {
 		h.config.Logger.Warn("A guarded write got no answer", "path", r.URL.Path, "err", err)
-		w.Header().Set(OutcomeHeader, outcomeUncertain)
+		p.answered = false // what came was none: a switch of protocols, say
+		p.tell(w.Header())
 	}
 	http.Error(w, "the upstream did not answer", status)
 }

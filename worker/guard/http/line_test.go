@@ -63,3 +63,28 @@ func TestARequestIsSentOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEarlyHintDoesNotHideAnUncertainRequest.
+func TestAnEarlyHintDoesNotHideAnUncertainRequest(t *testing.T) {
+	var isSecond atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !isSecond.Swap(true) {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusEarlyHints)
+	}))
+	defer server.Close()
+	proxy := start(t, guardhttp.Config{Ledger: openLedger(t, filepath.Join(t.TempDir(), "ledger"))}, strings.TrimPrefix(server.URL, "http://"))
+	if err := put(t.Context(), proxy, "a", 1, "first"); !guard.IsUncertain(err) {
+		t.Fatal(err)
+	}
+	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, proxy+"/a", strings.NewReader("second"))
+	answer, err := guardhttp.Do(http.DefaultClient, request, key, "/a", 2, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if got := answer.Header.Get(guardhttp.PreviousHeader); got != "uncertain" {
+		t.Errorf("the newer worker was told %q", got)
+	}
+}
