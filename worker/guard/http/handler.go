@@ -181,7 +181,7 @@ func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, err error) 
 	p, guarded := r.Context().Value(passageKey{}).(*passage)
 	if dial, is := errors.AsType[*net.OpError](err); is && dial.Op == "dial" {
 		if guarded {
-			p.answered = true // nothing was sent, so nothing is uncertain
+			p.answered = !p.before.Uncertain // nothing was sent, so nothing becomes uncertain, or certain
 			p.tell(w.Header())
 		}
 		refuse(w, http.StatusBadGateway, "the upstream cannot be reached")

@@ -88,3 +88,20 @@ func TestAnEarlyHintDoesNotHideAnUncertainRequest(t *testing.T) {
 		t.Errorf("the newer worker was told %q", got)
 	}
 }
+
+// TestAnUnreachableUpstreamAnswersNothing: what was uncertain before stays so.
+func TestAnUnreachableUpstreamAnswersNothing(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	ledger := openLedger(t, filepath.Join(t.TempDir(), "ledger"))
+	proxy := start(t, guardhttp.Config{Ledger: ledger}, strings.TrimPrefix(server.URL, "http://"))
+	if err := put(t.Context(), proxy, "a", 1, "first"); !guard.IsUncertain(err) {
+		t.Fatal(err)
+	}
+	server.Close()
+	if err := put(t.Context(), proxy, "a", 2, "second"); err == nil || guard.IsUncertain(err) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	if entry := ledger.Look("/a"); entry != (guardhttp.Entry{Mark: 2, Uncertain: true}) {
+		t.Errorf("the ledger says %+v", entry)
+	}
+}
