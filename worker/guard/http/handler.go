@@ -153,7 +153,20 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, resource strin
 	// A worker that goes away does not free the resource: its request is with the upstream.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(r.Context()), h.config.Timeout)
 	defer stop()
+	defer limit(ctx, w)()
 	h.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, passageKey{}, p)))
+}
+
+// parting is the time to tell the worker that there was no answer.
+const parting = time.Second
+
+// limit ends the exchange with the worker with ctx: one that is frozen would hold its resource for as long as it does not send or read.
+func limit(ctx context.Context, w http.ResponseWriter) (lift func()) {
+	conn := http.NewResponseController(w)
+	end, _ := ctx.Deadline()
+	_ = conn.SetReadDeadline(end) // a writer that has no deadlines has no connection
+	_ = conn.SetWriteDeadline(end.Add(parting))
+	return func() { _ = conn.SetWriteDeadline(time.Time{}) } // the other is set anew for each request
 }
 
 func (h *Handler) rewrite(r *httputil.ProxyRequest) {

@@ -1,6 +1,10 @@
 package httpguard_test
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -103,5 +107,44 @@ func TestAnUnreachableUpstreamAnswersNothing(t *testing.T) {
 	}
 	if entry := ledger.Look("/a"); entry != (guardhttp.Entry{Mark: 2, Uncertain: true}) {
 		t.Errorf("the ledger says %+v", entry)
+	}
+}
+
+// TestAFrozenWorkerDoesNotHoldItsResource: neither one that does not send the rest of its request, nor one that does not read its answer.
+func TestAFrozenWorkerDoesNotHoldItsResource(t *testing.T) {
+	large := strings.Repeat("x", 16<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); string(body) == "0123456789" {
+			_, _ = io.WriteString(w, large)
+		}
+	}))
+	defer server.Close()
+	for where, sent := range map[string]string{"in its request": "01234", "in its answer": "0123456789"} {
+		t.Run(where, func(t *testing.T) {
+			config := guardhttp.Config{Ledger: openLedger(t, filepath.Join(t.TempDir(), "ledger")), Timeout: 200 * time.Millisecond, Wait: 5 * time.Second}
+			proxy := start(t, config, strings.TrimPrefix(server.URL, "http://"))
+			signed, err := guardhttp.Sign(key, "/a", 1, time.Now().Add(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			frozen, err := net.Dial("tcp", strings.TrimPrefix(proxy, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = frozen.Close() }()
+			_, _ = fmt.Fprintf(frozen, "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nFencing-Token: %s\r\n\r\n%s", signed, sent)
+			if where == "in its answer" {
+				_, _ = bufio.NewReaderSize(frozen, 16).ReadByte()
+			}
+			for config.Ledger.Look("/a").Mark != 1 {
+				time.Sleep(time.Millisecond)
+			}
+			request, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, proxy+"/a", strings.NewReader("newer"))
+			answer, err := guardhttp.Do(http.DefaultClient, request, key, "/a", 2, time.Now())
+			if err != nil {
+				t.Fatalf("the newer worker: %v", err)
+			}
+			_ = answer.Body.Close()
+		})
 	}
 }
