@@ -77,8 +77,8 @@ func wordOf(err error) word {
 	case failure.Permanent:
 		w.Retryable = new(false)
 	case failure.RetryAfter != nil:
-		rounded := (*failure.RetryAfter + time.Second - 1).Truncate(time.Second)
-		w.RetryAfterSeconds = new(int64(min(max(rounded, 0), longestRetry) / time.Second))
+		pause := min(max(*failure.RetryAfter, 0), longestRetry)
+		w.RetryAfterSeconds = new(int64((pause + time.Second - 1) / time.Second))
 	}
 	return w
 }

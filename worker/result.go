@@ -22,8 +22,16 @@ type Reference struct {
 // deliver gives the result to the agent: by the socket, or by the file if that does not answer. A string and bytes are given as they are, a
 // Reference as one, everything else as JSON, and nil not at all.
 func (t *Task) deliver(ctx context.Context, result any) error {
-	if ref, isPointer := result.(*Reference); isPointer && ref != nil {
-		result = *ref
+	switch r := result.(type) { // a nil of a type is no result either
+	case []byte:
+		if r == nil {
+			return nil
+		}
+	case *Reference:
+		if r == nil {
+			return nil
+		}
+		result = *r
 	}
 	if ref, isReference := result.(Reference); isReference {
 		return t.deliverReference(ctx, ref)

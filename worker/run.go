@@ -87,7 +87,7 @@ func (p process) run(ctx context.Context, work, probe Work) (exitCode int) {
 	p.greet(ctx, t)
 	result, stop, err := p.carryOut(ctx, t, work)
 	if err == nil {
-		if err = t.deliver(ctx, result); err == nil {
+		if err = t.deliver(context.WithoutCancel(ctx), result); err == nil { // what was done counts, also after being told to stop
 			return ExitDone
 		}
 	}

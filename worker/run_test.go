@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,6 +60,8 @@ func TestWhatTheWorkReturnsIsTheResult(t *testing.T) {
 		"bytes":              {[]byte(`{"a": 1}`), `result {"result":"{\"a\": 1}"}`, `{"a": 1}`},
 		"something":          {map[string]int{"rows": 3}, `result {"result":"{\"rows\":3}"}`, `{"rows":3}`},
 		"nothing":            {nil, "", "-"},
+		"no bytes":           {[]byte(nil), "", "-"},
+		"no reference":       {(*Reference)(nil), "", "-"},
 		"as large as can be": {strings.Repeat("x", MaxResult), `result {"result":"` + strings.Repeat("x", MaxResult) + `"}`, strings.Repeat("x", MaxResult)},
 	}
 	for name, tc := range tests {
@@ -87,6 +91,20 @@ func TestWhatTheWorkReturnsIsTheResult(t *testing.T) {
 			t.Errorf("%s: message %q", name, p.read("log"))
 		}
 	}
+}
+
+// TestAResultIsDeliveredAfterTheContextOfTheProgram: a program may end it when it is told to stop.
+func TestAResultIsDeliveredAfterTheContextOfTheProgram(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	ctx, cancel := context.WithCancel(p.Context())
+	outside := process{getenv: func(name string) string { return p.env[name] }, signals: p.signals, log: &p.log, terminationLog: filepath.Join(p.dir, "log")}
+	code := outside.run(ctx, func(context.Context, *Task) (any, error) {
+		cancel()
+		return Reference{URI: "s3://bucket/key", Digest: "sha256:" + strings.Repeat("0a", 32)}, nil
+	}, nil)
+	p.wantCode(code, ExitDone)
+	p.agent.wantWords(`result {"resultRef":{"uri":"s3://bucket/key","digest":"sha256:` + strings.Repeat("0a", 32) + `","sizeBytes":0}}`)
 }
 
 func TestAResultThatIsNotTakenIsAFailure(t *testing.T) {
@@ -123,17 +141,18 @@ func TestAnErrorIsAFailure(t *testing.T) {
 		message string
 		code    int
 	}{
-		"an error":        {cause, `fail {"message":"row 7 is no date"}`, "row 7 is no date", ExitFailed},
-		"permanent":       {&Failure{Reason: "BadInput", Permanent: true, Err: cause}, `fail {"retryable":false,"reason":"BadInput","message":"row 7 is no date"}`, "row 7 is no date", ExitPermanent},
-		"without effect":  {&Failure{NoEffect: true, Err: cause}, `fail {"effect":"None","message":"row 7 is no date"}`, "row 7 is no date", ExitFailed},
-		"only a reason":   {&Failure{Reason: "Quota"}, `fail {"reason":"Quota"}`, "", ExitFailed},
-		"wrapped":         {fmt.Errorf("ship: %w", &Failure{Reason: "BadInput", Err: cause}), `fail {"reason":"BadInput","message":"ship: BadInput: row 7 is no date"}`, "ship: BadInput: row 7 is no date", ExitFailed},
-		"later":           {&Failure{RetryAfter: new(1500 * time.Millisecond)}, `fail {"retryAfterSeconds":2}`, "", ExitFailed},
-		"at once":         {&Failure{RetryAfter: new(time.Duration(0))}, `fail {"retryAfterSeconds":0}`, "", ExitFailed},
-		"before":          {&Failure{RetryAfter: new(-time.Hour)}, `fail {"retryAfterSeconds":0}`, "", ExitFailed},
-		"much later":      {&Failure{RetryAfter: new(48 * time.Hour)}, `fail {"retryAfterSeconds":86400}`, "", ExitFailed},
-		"never and later": {&Failure{Permanent: true, RetryAfter: new(time.Hour)}, `fail {"retryable":false}`, "", ExitPermanent},
-		"two words":       {&Failure{Reason: "bad input", Err: cause}, `fail {"message":"\"bad input\": row 7 is no date"}`, `"bad input": row 7 is no date`, ExitFailed},
+		"an error":          {cause, `fail {"message":"row 7 is no date"}`, "row 7 is no date", ExitFailed},
+		"permanent":         {&Failure{Reason: "BadInput", Permanent: true, Err: cause}, `fail {"retryable":false,"reason":"BadInput","message":"row 7 is no date"}`, "row 7 is no date", ExitPermanent},
+		"without effect":    {&Failure{NoEffect: true, Err: cause}, `fail {"effect":"None","message":"row 7 is no date"}`, "row 7 is no date", ExitFailed},
+		"only a reason":     {&Failure{Reason: "Quota"}, `fail {"reason":"Quota"}`, "", ExitFailed},
+		"wrapped":           {fmt.Errorf("ship: %w", &Failure{Reason: "BadInput", Err: cause}), `fail {"reason":"BadInput","message":"ship: BadInput: row 7 is no date"}`, "ship: BadInput: row 7 is no date", ExitFailed},
+		"later":             {&Failure{RetryAfter: new(1500 * time.Millisecond)}, `fail {"retryAfterSeconds":2}`, "", ExitFailed},
+		"at once":           {&Failure{RetryAfter: new(time.Duration(0))}, `fail {"retryAfterSeconds":0}`, "", ExitFailed},
+		"before":            {&Failure{RetryAfter: new(-time.Hour)}, `fail {"retryAfterSeconds":0}`, "", ExitFailed},
+		"as late as can be": {&Failure{RetryAfter: new(time.Duration(math.MaxInt64))}, `fail {"retryAfterSeconds":86400}`, "", ExitFailed},
+		"much later":        {&Failure{RetryAfter: new(48 * time.Hour)}, `fail {"retryAfterSeconds":86400}`, "", ExitFailed},
+		"never and later":   {&Failure{Permanent: true, RetryAfter: new(time.Hour)}, `fail {"retryable":false}`, "", ExitPermanent},
+		"two words":         {&Failure{Reason: "bad input", Err: cause}, `fail {"message":"\"bad input\": row 7 is no date"}`, `"bad input": row 7 is no date`, ExitFailed},
 		"a long story": {errors.New(strings.Repeat("ü", 600)), `fail {"message":"` + strings.Repeat("ü", 512) + `"}`,
 			strings.Repeat("ü", 512), ExitFailed},
 		"half a letter at its end": {errors.New("x" + strings.Repeat("ü", 600)), `fail {"message":"x` + strings.Repeat("ü", 511) + `"}`,
