@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the migration
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -137,16 +139,22 @@ func refusal(err error, resource string, token guard.Token) error {
 	return &guard.StaleError{Resource: resource, Token: token, Mark: mark}
 }
 
-// lostAnswer tells a transaction that was not committed from one that may have been. What the server said is certain, and so is that
-// it could not be reached. pgconn.SafeToRetry is not asked: it was seen to call a commit that had happened safe to repeat.
+// lostAnswer tells a transaction that was not committed from one that may have been. What the server said of the transaction is certain, and
+// so is that it could not be reached. Of a connection that ends it says nothing: a pooler that lost the server in the middle of a
+// commit says so with an error of its own, a server that panics may have written the commit before. pgconn.SafeToRetry is not asked: it was seen to call a commit that had happened safe to repeat.
 func lostAnswer(err error, resource string, token guard.Token) error {
 	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed) {
 		return err
 	}
-	_, told := errors.AsType[*pgconn.PgError](err)
+	answer, told := errors.AsType[*pgconn.PgError](err)
 	_, unreachable := errors.AsType[*pgconn.ConnectError](err)
-	if told || unreachable {
+	if told && isOfTransaction(answer) || unreachable {
 		return err
 	}
 	return &guard.UncertainError{Resource: resource, Token: token, Err: err}
+}
+
+// isOfTransaction: the severity is not FATAL or PANIC (poolers send no untranslated one), nor the class that of the connection.
+func isOfTransaction(e *pgconn.PgError) bool {
+	return cmp.Or(e.SeverityUnlocalized, e.Severity) == "ERROR" && !strings.HasPrefix(e.Code, "08") && e.Code != "40003"
 }
