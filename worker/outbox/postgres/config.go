@@ -2,14 +2,17 @@ package postgres
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasehold-io/leasehold/worker/outbox"
 )
@@ -112,12 +115,27 @@ func (c Config) check() error {
 // settleLimit bounds the statements around the deliveries.
 const settleLimit = 10 * time.Second
 
-// session are the settings of the relay's connections.
+// session is how the relay connects. Its settings come after the start, at which PgBouncer would refuse them.
 func (c Config) session() *pgx.ConnConfig {
 	conn := c.Database.Copy()
+	conn.RuntimeParams["application_name"] = cmp.Or(conn.RuntimeParams["application_name"], "leasehold-outbox-relay")
+	before := conn.AfterConnect
+	conn.AfterConnect = func(ctx context.Context, pg *pgconn.PgConn) error {
+		if before != nil {
+			if err := before(ctx, pg); err != nil {
+				return err
+			}
+		}
+		return pg.Exec(ctx, c.settings()).Close()
+	}
+	return conn
+}
+
+// settings are those of the relay's sessions, as SQL.
+func (c Config) settings() string {
+	var sql strings.Builder
 	milliseconds := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	for name, value := range map[string]string{
-		"application_name": cmp.Or(conn.RuntimeParams["application_name"], "leasehold-outbox-relay"),
 		// A plan that was made while the table was empty must not read all of it when it is full.
 		"enable_seqscan":    "off",
 		"enable_bitmapscan": "off",
@@ -131,7 +149,7 @@ func (c Config) session() *pgx.ConnConfig {
 		"tcp_keepalives_interval":             "5",
 		"tcp_keepalives_count":                "3",
 	} {
-		conn.RuntimeParams[name] = value
+		fmt.Fprintf(&sql, "SET %s = '%s';", name, value)
 	}
-	return conn
+	return sql.String()
 }
