@@ -143,7 +143,7 @@ func store(t *testing.T, write func(context.Context, register, string, guard.Tok
 	return conformance.Store{
 		Address: startUpstream(t), SeparateMark: true, Uncertain: true,
 		Open: func(tb testing.TB, address string) conformance.Register {
-			config := guardhttp.Config{Ledger: ledger, Resource: func(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, checkOnly) }}
+			config := guardhttp.Config{Ledger: ledger, Wait: time.Minute, Resource: func(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, checkOnly) }}
 			return register{start(tb, config, address), address, ledger, write}
 		},
 	}
