@@ -24,6 +24,15 @@ const (
 	DefaultBreakerOpenSeconds = 60
 )
 
+// Limits of fields that are about how patient somebody is. The fields' validation has the same numbers.
+const (
+	MaxLeaseDurationSeconds = 3600
+	MaxStartSeconds         = 604800
+	MaxStopGraceSeconds     = 3600
+	MaxMaxAttempts          = 100
+	MaxMaxDisruptions       = 1000
+)
+
 // MaxHistory is the largest number of entries in status.history.
 const MaxHistory = 20
 

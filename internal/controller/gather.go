@@ -76,7 +76,9 @@ func (r *Reconciler) gather(ctx context.Context, from reader, key types.Namespac
 	if err != nil {
 		return nil, err
 	}
-	s.Term = term
+	if s.Term = term; term != nil { // one that says less was edited, and must not be judged before its agent has fenced itself
+		term.Duration = max(term.Duration, s.LeastDuration())
+	}
 	if s.Keys, err = readKeys(ctx, from, task); err != nil {
 		return nil, err
 	}
@@ -151,11 +153,7 @@ func (r *Reconciler) readTerm(ctx context.Context, from client.Reader, task *v1a
 	if err != nil {
 		return nil, fmt.Errorf("get Lease: %w", err)
 	}
-	term := mailbox.Read(lease)
-	// The agent lives by the duration of the spec, which is immutable. A Lease that says less was edited, and must not be
-	// judged before its agent has fenced itself.
-	term.Duration = max(term.Duration, task.Spec.LeaseDuration())
-	return term, nil
+	return mailbox.Read(lease), nil
 }
 
 // nodeLost says why a node counts as lost, for the history; empty: it does not, or nobody can tell.

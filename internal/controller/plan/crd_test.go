@@ -27,6 +27,7 @@ import (
 const (
 	crdFile           = "../../../config/crd/bases/leasehold.io_leasedtasks.yaml"
 	deadLetterCRDFile = "../../../config/crd/bases/leasehold.io_deadletters.yaml"
+	queueCRDFile      = "../../../config/crd/bases/leasehold.io_taskqueues.yaml"
 )
 
 // phases are all phases, the one before the first included.

@@ -69,6 +69,7 @@ var tables = map[string]map[string]decision{
 	"worker":    workerTable,
 	"turn":      turnTable,
 	"queue":     queueTable,
+	"revision":  lostRevisionTable,
 }
 
 // TestDecide runs all tables.

@@ -22,10 +22,14 @@ type Source struct {
 	Own v1alpha1.LeasedTaskSpec
 }
 
-// Complete makes the snapshot one of the task with its effective spec.
+// Complete makes the snapshot one of the task with its effective spec. Of a revision that is lost nobody knows what it said: see patient.
 func (s *Snapshot) Complete(source Source) {
 	source.Own = s.Task.Spec
-	s.Task.Spec, s.Source = Effective(source.Own, source.Given), source
+	given := source.Given
+	if source.IsLost {
+		given = patient
+	}
+	s.Task.Spec, s.Source = Effective(source.Own, given), source
 }
 
 // Revision is what a queue gave to its tasks at some time. It never changes, and is named after what it says.
@@ -84,10 +88,4 @@ func awaitRevision(s *Snapshot) (Plan, bool) {
 	p := s.write(s.status(), waiting{v1alpha1.WaitingQueueRevision, message})
 	p.Requeue = RefusedRetry
 	return p, true
-}
-
-// LostRevision says, for people, that what the task was granted with is gone.
-func LostRevision(task *v1alpha1.LeasedTask) string {
-	return fmt.Sprintf("ControllerRevision %s, which kept what TaskQueue %s gave the task, is gone: cancel the task, and make it anew",
-		task.Status.QueueRevision, task.Spec.QueueName)
 }

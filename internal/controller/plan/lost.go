@@ -1,0 +1,36 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+)
+
+// patient stands for what a queue gave a task while the revision that kept it is gone. Nothing is made of it, for nothing is granted
+// then; it only must not end, or let go of, what the real one would have left alone. So it has the longest times and the largest
+// budgets that there are: the revision may come back, with another task of its queue.
+var patient = &v1alpha1.TaskQueueSpec{Defaults: v1alpha1.TaskDefaults{
+	Lease:            v1alpha1.LeaseSpec{DurationSeconds: v1alpha1.MaxLeaseDurationSeconds},
+	Timeouts:         v1alpha1.TimeoutsSpec{StartSeconds: v1alpha1.MaxStartSeconds},
+	Retry:            v1alpha1.RetrySpec{MaxAttempts: v1alpha1.MaxMaxAttempts, MaxDisruptions: new(int32(v1alpha1.MaxMaxDisruptions))},
+	StopGraceSeconds: v1alpha1.MaxStopGraceSeconds,
+}}
+
+// LeastDuration is the shortest that the lease of the task's holder can be, whatever its Lease says: the agent lives by the duration of
+// the spec, which is immutable. Where that is not known, the Lease has the word, and patience is for one that is gone, too.
+func (s *Snapshot) LeastDuration() time.Duration {
+	if s.Source.IsLost {
+		return s.Source.Own.LeaseDuration()
+	}
+	return s.Task.Spec.LeaseDuration()
+}
+
+// LostRevision says, for people, that what the task was granted with is gone.
+func LostRevision(task *v1alpha1.LeasedTask) string {
+	return goneRevision(task) + ": cancel the task, and make it anew"
+}
+
+func goneRevision(task *v1alpha1.LeasedTask) string {
+	return fmt.Sprintf("ControllerRevision %s, which kept what TaskQueue %s gave the task, is gone", task.Status.QueueRevision, task.Spec.QueueName)
+}
