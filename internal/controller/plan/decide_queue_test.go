@@ -239,3 +239,22 @@ func TestACacheJudgesTheSizeAsTheAPIServerDoes(t *testing.T) {
 		}
 	}
 }
+
+// TestAReplayWithATemplateHasNoRevision: it takes nothing from its queue, so there is nothing to keep, and nothing to miss.
+func TestAReplayWithATemplateHasNoRevision(t *testing.T) {
+	own := onTask(func(task *v1alpha1.LeasedTask) { task.Spec.Template = image("own") })
+	replays := onTask(func(task *v1alpha1.LeasedTask) { task.Spec.ReplayOf.DeadLetterName = "dl" })
+	s := given(available, bare, own, replays, from(mail))
+	p := Decide(s)
+	if p.Rule != RuleGrant || p.Keep != nil || Granted(s, p.Grant, "lease-1", fencing.Token(1)).QueueRevision != "" {
+		t.Errorf("rule %s keeps %+v", p.Rule, p.Keep)
+	}
+	whole := given(backedOff, pauseOver, bare, own, replays, lost, admitted, func(s *Snapshot) { s.Queue = &v1alpha1.TaskQueue{} }) // by an earlier release
+	if p := Decide(whole); p.Rule != RuleGrant {
+		t.Errorf("rule %s, though nothing that it needs is lost", p.Rule)
+	}
+	bareReplay := given(available, bare, replays, from(mail)) // its ancestor had nothing to run
+	if p := Decide(bareReplay); p.Rule != RuleGrant || p.Keep == nil {
+		t.Errorf("rule %s keeps %+v", p.Rule, p.Keep)
+	}
+}

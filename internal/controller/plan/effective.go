@@ -10,10 +10,9 @@ import (
 
 // Effective is a task's spec with what its queue gives where the task says nothing. What the task says always counts, also where that is
 // zero. Single fields come one by one, lists as a whole, and as one what means something only together: a template and its worker
-// container, onLostAttempt and reconcile, and a ttlSecondsAfterFinished is about every outcome. A replay has all that its
-// ancestor had, and gets no more. The result shares memory with both.
+// container, onLostAttempt and reconcile, and a ttlSecondsAfterFinished is about every outcome. The result shares memory with both.
 func Effective(own v1alpha1.LeasedTaskSpec, queue *v1alpha1.TaskQueueSpec) v1alpha1.LeasedTaskSpec {
-	if queue == nil || own.Template != nil && own.ReplayOf != (v1alpha1.ReplayOf{}) {
+	if queue == nil || isWhole(&own) {
 		return own
 	}
 	spec, d := own, &queue.Defaults
@@ -44,6 +43,11 @@ func Effective(own v1alpha1.LeasedTaskSpec, queue *v1alpha1.TaskQueueSpec) v1alp
 		}
 	}
 	return spec
+}
+
+// isWhole reports whether a task takes nothing from its queue: a replay has all that its ancestor had.
+func isWhole(own *v1alpha1.LeasedTaskSpec) bool {
+	return own.Template != nil && own.ReplayOf != (v1alpha1.ReplayOf{})
 }
 
 func retryOf(own, d *v1alpha1.RetrySpec) v1alpha1.RetrySpec {

@@ -25,6 +25,9 @@ type Source struct {
 // Complete makes the snapshot one of the task with its effective spec. Of a revision that is lost nobody knows what it said: see patient.
 func (s *Snapshot) Complete(source Source) {
 	source.Own = s.Task.Spec
+	if isWhole(&source.Own) { // it neither needs its queue, nor what was kept of it
+		source = Source{Own: source.Own}
+	}
 	given := source.Given
 	if source.IsLost {
 		given = patient
