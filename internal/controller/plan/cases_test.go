@@ -251,7 +251,7 @@ func TestCase07APoisonTaskIsGivenUpAfterItsAttemptsAndSaysThatItsWorkerVanished(
 	if len(pauses) != 3 || pauses[0] != time.Second || pauses[1] != 2*time.Second {
 		t.Fatalf("pauses %v, want three attempts", pauses)
 	}
-	dead := deadLetter(s.Task)
+	dead := s.deadLetter()
 	if s.Task.Status.Phase != v1alpha1.PhaseDeadLettered || dead.Spec.Attempts != 3 || !strings.Contains(dead.Spec.Message, "WorkerVanished") ||
 		!strings.Contains(dead.Spec.Message, "its agent reported nothing") {
 		t.Errorf("phase %s, dead letter %+v", s.Task.Status.Phase, dead.Spec)

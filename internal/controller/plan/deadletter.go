@@ -15,9 +15,13 @@ import (
 
 // deadLetter renders the DeadLetter of a task whose last attempt is on record. It is made from spec and status alone, so
 // that whoever makes it again, after a crash say, makes the same. It has no owner: it outlives the task.
-func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
-	status := task.Status.DeepCopy()
+func (s *Snapshot) deadLetter() *v1alpha1.DeadLetter {
+	task, status := s.Task, s.Task.Status.DeepCopy()
 	reason, message := deadLetterCause(&task.Spec, status)
+	spec, without := s.kept()
+	if without != "" {
+		message = fencing.Truncate(message, 700) + "; " + without
+	}
 	fingerprint := Fingerprint(task.Name, decisive(status))
 	return &v1alpha1.DeadLetter{
 		ObjectMeta: metav1.ObjectMeta{
@@ -27,7 +31,7 @@ func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 			Annotations: map[string]string{v1alpha1.TaskNameAnnotation: task.Name},
 		},
 		Spec: v1alpha1.DeadLetterSpec{
-			Task:           v1alpha1.DeadLetterTask{Name: task.Name, UID: string(task.UID), Spec: runtime.RawExtension{Raw: encode(task.Spec.DeepCopy())}},
+			Task:           v1alpha1.DeadLetterTask{Name: task.Name, UID: string(task.UID), Spec: runtime.RawExtension{Raw: encode(spec.DeepCopy())}},
 			IdempotencyKey: task.IdempotencyKey(),
 			Reason:         reason,
 			Message:        fencing.Truncate(message, 1024),
@@ -39,6 +43,24 @@ func deadLetter(task *v1alpha1.LeasedTask) *v1alpha1.DeadLetter {
 			History:        status.History,
 		},
 	}
+}
+
+// kept is the spec that a dead letter keeps, so that a replay runs by the same. Where that cannot be, it is what the task said itself, and
+// without says, for people, what a replay is made of instead.
+func (s *Snapshot) kept() (spec *v1alpha1.LeasedTaskSpec, without string) {
+	switch {
+	case s.Source.IsLost:
+		without = goneRevision(s.Task)
+	case s.Source.Given != nil && sizeWithoutPayload(s.Task.Spec) > maxSpec-maxPayload: // it was never granted: see problem
+		without = fmt.Sprintf("with what TaskQueue %s gave the task, its spec is too large to be kept", s.Task.Spec.QueueName)
+	default:
+		return &s.Task.Spec, ""
+	}
+	without += "; this is the task's own spec alone"
+	if s.Source.Own.Template == nil {
+		without += ", and a replay takes the rest from the queue as it is then"
+	}
+	return &s.Source.Own, without
 }
 
 func deadLetterName(task *v1alpha1.LeasedTask) string {

@@ -51,7 +51,7 @@ func giveUp(s *Snapshot) (Plan, bool) {
 		p.Requeue = RefusedRetry
 		return p, true
 	}
-	dead := deadLetter(s.Task)
+	dead := s.deadLetter()
 	p := s.finish(status, v1alpha1.PhaseDeadLettered)
 	p.DeadLetter = dead
 	p.Counts = append(p.Counts, Count{CountDeadLetter, knownReason(cmp.Or(decisive(status).Reason, dead.Spec.Reason))})
