@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -24,7 +25,8 @@ type goneHolder struct {
 }
 
 // endedTasks are those with the key, by UID, that were seen in their final phase. That is final, also after the task is gone: its key
-// need not be kept for a process that may still run. Any of them may be the holder: whoever is superseded with it ends at the same time.
+// need not be kept for a process that may still run. Any of them may be the holder: whoever is superseded with it ends at the same time. The
+// next pass finds out which, and forgets the others: a key may be held, or answered, for longer than anybody can count its tasks.
 type endedTasks map[string]key.TaskState
 
 // since is since when a holder that is gone, and what is left of it, was seen as it is.
@@ -60,6 +62,16 @@ func (h *holders) endOf(name types.NamespacedName, uid string) (key.TaskState, b
 	defer h.mu.Unlock()
 	end, ok := h.ended[name][uid]
 	return end, ok
+}
+
+// endsOnly forgets how tasks with the key have ended, but for one.
+func (h *holders) endsOnly(name types.NamespacedName, uid string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.ended[name], func(other string, _ key.TaskState) bool { return other != uid })
+	if len(h.ended[name]) == 0 {
+		delete(h.ended, name)
+	}
 }
 
 func (h *holders) forget(name types.NamespacedName) {

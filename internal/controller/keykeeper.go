@@ -35,11 +35,13 @@ func (k *KeyKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	if isAtWork, err := k.isAtWork(ctx, req.Namespace, lock); err != nil || isAtWork {
+		k.holders.endsOnly(req.NamespacedName, lock.HolderUID)
 		return ctrl.Result{}, err
 	}
 	if lock, err = k.read(ctx, k.Live, req.NamespacedName); err != nil || lock == nil {
 		return ctrl.Result{}, err
 	}
+	k.holders.endsOnly(req.NamespacedName, lock.HolderUID)
 	seen, term, err := k.look(ctx, req.NamespacedName, lock)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -57,7 +59,7 @@ func (k *KeyKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: keeping.After}, nil
 }
 
-// read reads a lock; nil: there is none. Then it is also forgotten.
+// read reads a lock; nil: there is none, or none of ours. Then it is also forgotten.
 func (k *KeyKeeper) read(ctx context.Context, from client.Reader, name types.NamespacedName) (*key.Lock, error) {
 	lease := &coordinationv1.Lease{}
 	if err := from.Get(ctx, name, lease); err != nil {
@@ -67,7 +69,11 @@ func (k *KeyKeeper) read(ctx context.Context, from client.Reader, name types.Nam
 		}
 		return nil, fmt.Errorf("get Lease of a key: %w", err)
 	}
-	return key.Read(lease), nil
+	lock := key.Read(lease)
+	if lock == nil {
+		k.holders.forget(name)
+	}
+	return lock, nil
 }
 
 // isAtWork reports whether the cache knows that the holder is at work. That is the rule, and costs no live read: what ends it is

@@ -246,6 +246,71 @@ func TestTheKeeperDoesNotWaitForAHolderThatItSawFinish(t *testing.T) {
 	}
 }
 
+// TestTheKeeperRemembersNoMoreEndsThanItNeeds: a key may be held, or answered, for a long time, in which any number of tasks want it and
+// end: rejected, superseded, attached. How its holder ended is remembered all the same.
+func TestTheKeeperRemembersNoMoreEndsThanItNeeds(t *testing.T) {
+	answered := func(l *key.Lock) {
+		l.Kind, l.Holder, l.Answer = key.Idempotency, "", &key.Answer{Task: "task-0", TaskUID: "uid-0", Time: metav1.NewTime(start), RetentionSeconds: 3600}
+	}
+	wants := func(kind key.Kind) func(*v1alpha1.LeasedTask) {
+		return func(task *v1alpha1.LeasedTask) {
+			if kind == key.Idempotency {
+				task.Spec.ConcurrencyKey, task.Spec.IdempotencyKey = "", "db"
+			}
+		}
+	}
+	tests := map[string]struct {
+		kind  key.Kind
+		world []client.Object
+	}{
+		"held":                     {key.Concurrency, []client.Object{keyLease(), serialTask(0)}},
+		"held, and nobody is left": {key.Concurrency, []client.Object{keyLease()}},
+		"answered":                 {key.Idempotency, []client.Object{keyLease(answered)}},
+		"not ours any more":        {key.Concurrency, []client.Object{spoiltKey()}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := clientWith(t, test.world...)
+			k := &KeyKeeper{Client: c, Live: c, Clock: clocktesting.NewFakeClock(start)}
+			for n := range 50 {
+				for _, request := range k.keysOfTask(t.Context(), serialTask(n+1, wants(test.kind), ended(v1alpha1.PhaseCancelled))) {
+					if _, err := k.Reconcile(t.Context(), request); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if len(k.holders.ended) > 0 {
+				t.Errorf("it remembers %d keys: %v", len(k.holders.ended), k.holders.ended)
+			}
+		})
+	}
+
+	holder := serialTask(0) // the cache still has it at work
+	c := clientWith(t, keyLease(), holder)
+	k := &KeyKeeper{Client: c, Live: c, Clock: clocktesting.NewFakeClock(start)}
+	_ = k.keysOfTask(t.Context(), serialTask(0, ended(v1alpha1.PhaseCancelled)))
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: key.Name(key.Concurrency, "db")}}
+	for _, then := range []func() error{func() error { return c.Delete(t.Context(), holder) }, func() error { return nil }} {
+		_ = k.keysOfTask(t.Context(), serialTask(1, ended(v1alpha1.PhaseCancelled)))
+		if _, err := k.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if err := then(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Get(t.Context(), request.NamespacedName, &coordinationv1.Lease{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the key is still held: %v", err)
+	}
+}
+
+// spoiltKey is a key's Lease that somebody took the key from.
+func spoiltKey() *coordinationv1.Lease {
+	lease := keyLease()
+	lease.Annotations = nil
+	return lease
+}
+
 // TestARefusedKeyIsNotTriedAgainAtOnce: also if the refusal reads differently each time, and so is written to the status each time.
 func TestARefusedKeyIsNotTriedAgainAtOnce(t *testing.T) {
 	tries := 0
