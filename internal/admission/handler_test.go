@@ -269,6 +269,37 @@ func TestAReplicaChargesForWhatAnotherHasAccepted(t *testing.T) {
 	}
 }
 
+// TestWhatIsMadeWhileAReplicaStartsIsChargedOnce: a bucket that is charged for the past after the present would fill up for the time between
+// them a second time. Nor is it of interest whether the queue or the task is seen first.
+func TestWhatIsMadeWhileAReplicaStartsIsChargedOnce(t *testing.T) {
+	queue := queueWith(v1alpha1.AdmissionSpec{Rate: 1, PeriodSeconds: 10, Burst: 8})
+	old := newTaskFor("old", "")
+	old.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+	for name, begins := range map[string][]func(*replica){
+		"the queue first": {func(r *replica) { r.queues.OnAdd(queue, true) }, func(r *replica) { r.events.OnAdd(old, true) }, madeNow},
+		"the queue last":  {func(r *replica) { r.events.OnAdd(old, true) }, madeNow, func(r *replica) { r.queues.OnAdd(queue, true) }},
+		"the past last":   {func(r *replica) { r.queues.OnAdd(queue, true) }, madeNow, func(r *replica) { r.events.OnAdd(old, true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReplica(t)
+			for _, step := range begins {
+				step(r)
+			}
+			r.ledger.Open(start)
+			if n := r.accepts(""); n != 2 {
+				t.Errorf("%d were accepted, want 2: six of eight were made just now", n)
+			}
+		})
+	}
+}
+
+// madeNow shows six new tasks.
+func madeNow(r *replica) {
+	for i := range 6 {
+		r.events.OnAdd(newTaskFor(fmt.Sprint("new-", i), ""), false)
+	}
+}
+
 func TestSeriesAndMemoryGoWithTheQueue(t *testing.T) {
 	accepted.Reset()
 	refused.Reset()

@@ -16,7 +16,8 @@ type Ledger struct {
 	mu     sync.Mutex
 	queues map[types.NamespacedName]*entry
 	isOpen bool
-	// past are the tasks that were there when the watch began, until the ledger is open.
+	// past are the tasks that were seen until the ledger is open: what was there when the watch began, and what was made meanwhile. They
+	// are charged in the order of their times, for a bucket must not go back in time, and by the limits that are known only then.
 	past map[types.NamespacedName][]gate.Past
 }
 
@@ -99,11 +100,15 @@ func (l *Ledger) taskAdded(s sighting, wasThere bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entry(s.queue)
+	at := now
+	if wasThere {
+		at = s.created
+	}
 	switch {
+	case !l.isOpen:
+		l.past[s.queue] = append(l.past[s.queue], gate.Past{Tenant: s.task.Tenant, At: at})
 	case !wasThere:
 		e.Created(s.task, now)
-	case !l.isOpen:
-		l.past[s.queue] = append(l.past[s.queue], gate.Past{Tenant: s.task.Tenant, At: s.created})
 	}
 	if s.isPending {
 		e.Arrive(s.task.Tenant, now)
