@@ -147,7 +147,7 @@ func TestARefusedDeadLetterIsNotTriedAgainAtOnce(t *testing.T) {
 		t.Error("not tried again")
 	}
 	r.unburied.forget(client.ObjectKeyFromObject(taskNamed("a", "uid-a")))
-	if len(r.unburied.last) > 0 {
+	if len(r.unburied.of) > 0 {
 		t.Error("a task that is gone is remembered")
 	}
 }

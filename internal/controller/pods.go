@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
@@ -86,10 +84,7 @@ func isNamespaceTerminating(err error) bool {
 }
 
 // refusals remembers what the API server last refused to make for each task's attempt, for as long as it is not tried again.
-type refusals[T any] struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]refused[T]
-}
+type refusals[T any] struct{ memory[refused[T]] }
 
 type refused[T any] struct {
 	pod     string
@@ -99,26 +94,13 @@ type refused[T any] struct {
 
 // recent is the refusal of what the attempt needs, if it is too young to try again.
 func (r *refusals[T]) recent(task *v1alpha1.LeasedTask, now time.Time) (refusal T, isRecent bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last, ok := r.last[client.ObjectKeyFromObject(task)]
-	if !ok || last.pod != task.Status.Holder.PodName || now.Sub(last.at) >= plan.RefusedRetry {
+	last, isKnown := r.get(client.ObjectKeyFromObject(task))
+	if !isKnown || last.pod != task.Status.Holder.PodName || now.Sub(last.at) >= plan.RefusedRetry {
 		return refusal, false
 	}
 	return last.refusal, true
 }
 
 func (r *refusals[T]) remember(task *v1alpha1.LeasedTask, refusal T, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last == nil {
-		r.last = map[types.NamespacedName]refused[T]{}
-	}
-	r.last[client.ObjectKeyFromObject(task)] = refused[T]{task.Status.Holder.PodName, now, refusal}
-}
-
-func (r *refusals[T]) forget(task types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.last, task)
+	r.keep(client.ObjectKeyFromObject(task), refused[T]{task.Status.Holder.PodName, now, refusal})
 }

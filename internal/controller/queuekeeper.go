@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,7 +32,7 @@ type QueueKeeper struct {
 	Turns  *Turns
 	Pause  time.Duration
 
-	written lastWrites
+	written memory[time.Time] // when a status was last
 }
 
 // Reconcile is one pass over one TaskQueue.
@@ -53,7 +52,8 @@ func (k *QueueKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	measure(req.NamespacedName, is)
 	now := k.Clock.Now()
 	p := plan.DecideQueue(tq, is, now)
-	if left := k.written.at(req.NamespacedName).Add(k.Pause).Sub(now); p.Status != nil && !p.IsUrgent && left > 0 {
+	last, _ := k.written.get(req.NamespacedName)
+	if left := last.Add(k.Pause).Sub(now); p.Status != nil && !p.IsUrgent && left > 0 {
 		return ctrl.Result{RequeueAfter: sooner(again, left)}, nil
 	}
 	switch err := k.execute(ctx, tq, &p, now); {
@@ -78,7 +78,7 @@ func (k *QueueKeeper) execute(ctx context.Context, tq *v1alpha1.TaskQueue, p *pl
 	if err := k.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(tq, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err // conflict and not-found are outcomes
 	}
-	k.written.set(client.ObjectKeyFromObject(tq), now)
+	k.written.keep(client.ObjectKeyFromObject(tq), now)
 	for _, e := range p.Events {
 		tell(k.Events, tq, &e)
 	}
@@ -97,31 +97,4 @@ func (k *QueueKeeper) forget(name types.NamespacedName) {
 	k.Turns.QueueGone(name)
 	k.written.forget(name)
 	unmeasure(name)
-}
-
-// lastWrites is when each TaskQueue's status was last written by this process.
-type lastWrites struct {
-	mu    sync.Mutex
-	times map[types.NamespacedName]time.Time
-}
-
-func (w *lastWrites) at(name types.NamespacedName) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.times[name]
-}
-
-func (w *lastWrites) set(name types.NamespacedName, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.times == nil {
-		w.times = map[types.NamespacedName]time.Time{}
-	}
-	w.times[name] = now
-}
-
-func (w *lastWrites) forget(name types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.times, name)
 }
