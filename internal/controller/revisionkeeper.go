@@ -3,10 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,20 +23,29 @@ import (
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
 )
 
-// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=leasehold.io,resources=taskqueues,verbs=get;list;watch
 
 // RevisionKeeper deletes what a queue once gave to its tasks when no task has it on record any more. A request names the revision.
+//
+// A queue may give again what it gave before, so that a pass chooses a revision just as it is to be deleted. Therefore one that is
+// unused is marked first, and deleted as it was marked, after a while: a pass that has not seen the mark has put the revision on
+// record by then, where the API server shows it, and one that has seen it takes the mark away first, so that the deletion is refused.
 type RevisionKeeper struct {
 	Client client.Client // reads from the cache and writes
 	Live   client.Reader
 	Clock  clock.PassiveClock
-	// Patience is for how long a revision must have been seen unused: a pass that was decided before the queue changed may still
-	// put it on record.
+	// Patience is for how long a revision must have been seen marked and unused: a pass that was decided before may still put it on
+	// record.
 	Patience time.Duration
 
-	mu     sync.Mutex
-	unused map[types.NamespacedName]time.Time // since when
+	unused memory[unusedRevision]
+}
+
+// unusedRevision is a revision that was seen marked and unused, as of which version, and since when.
+type unusedRevision struct {
+	version string
+	since   time.Time
 }
 
 const (
@@ -107,46 +117,59 @@ func (k *RevisionKeeper) revisionsOf(ctx context.Context, queue client.Object) (
 	return requests
 }
 
-// Reconcile is one pass over one revision. It is deleted once it was seen unused for a while, and the API server says so, too.
+// Reconcile is one pass over one revision. It is deleted once it was seen marked and unused for a while, and the API server says so, too.
 func (k *RevisionKeeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	revision := &appsv1.ControllerRevision{}
 	if err := k.Client.Get(ctx, req.NamespacedName, revision); err != nil {
-		k.left(req.NamespacedName, true) // gone: nothing is left to wait for
+		k.unused.forget(req.NamespacedName) // gone: nothing is left to wait for
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	used, err := k.isUsed(ctx, k.Client, revision)
-	if err != nil {
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
+	case used: // a mark may stay: whoever needs the revision next takes it away
+		k.unused.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	case !isRetiring(revision):
+		return afterRace(k.retire(ctx, revision))
 	}
-	if left := k.left(req.NamespacedName, used); used || left > 0 {
+	if left := k.left(req.NamespacedName, revision.ResourceVersion); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
 	if used, err = k.isUsedLive(ctx, revision); err != nil || used {
 		return ctrl.Result{RequeueAfter: k.Patience}, err
 	}
-	err = k.Client.Delete(ctx, revision, client.Preconditions{UID: &revision.UID})
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("delete ControllerRevision: %w", err)
+	return afterRace(k.Client.Delete(ctx, revision, client.Preconditions{UID: &revision.UID, ResourceVersion: &revision.ResourceVersion}))
+}
+
+// retire marks a revision. The pass that sees the mark goes on from there.
+func (k *RevisionKeeper) retire(ctx context.Context, revision *appsv1.ControllerRevision) error {
+	next := revision.DeepCopy()
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1alpha1.RetiringAnnotation, "true")
+	return k.Client.Patch(ctx, next, client.MergeFromWithOptions(revision, client.MergeFromWithOptimisticLock{}))
+}
+
+// afterRace is what follows a write to a revision.
+func afterRace(err error) (ctrl.Result, error) {
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, fmt.Errorf("retire ControllerRevision: %w", err)
 	}
 	return ctrl.Result{}, nil
 }
 
-// left is how long a revision has to go on being unused before it may go.
-func (k *RevisionKeeper) left(name types.NamespacedName, isUsed bool) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if isUsed {
-		delete(k.unused, name)
-		return 0
-	}
-	if k.unused == nil {
-		k.unused = map[types.NamespacedName]time.Time{}
-	}
+// left is how long a revision that is marked has to go on being unused, as it is, before it may go.
+func (k *RevisionKeeper) left(name types.NamespacedName, version string) time.Duration {
 	now := k.Clock.Now()
-	if _, ok := k.unused[name]; !ok {
-		k.unused[name] = now
+	seen, _ := k.unused.get(name)
+	if seen.version != version {
+		seen = unusedRevision{version, now}
+		k.unused.keep(name, seen)
 	}
-	return k.unused[name].Add(k.Patience).Sub(now)
+	return seen.since.Add(k.Patience).Sub(now)
 }
 
 // isUsed reports whether the revision is what its queue gives now, or a task has it on record. A finished one counts: its time to live

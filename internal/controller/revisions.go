@@ -58,8 +58,8 @@ func readRevision(ctx context.Context, from client.Reader, task *v1alpha1.Leased
 	return given, nil
 }
 
-// keepRevision makes sure that what the queue gives the task is kept. It has no owner: it outlives the queue, and is deleted once no
-// task needs it; see RevisionKeeper. A refusal is an answer, and is put on the task's status; it is not asked for again for a while.
+// keepRevision makes sure that what the queue gives the task is kept, and stays. It has no owner: it outlives the queue, and is deleted
+// once no task needs it; see RevisionKeeper. A refusal is an answer, and is put on the task's status; it is not asked for again for a while.
 func (r *Reconciler) keepRevision(ctx context.Context, task *v1alpha1.LeasedTask, want *plan.Revision) (refusal string, err error) {
 	if refusal, isRecent := r.unkept.recent(task, r.Clock.Now()); isRecent {
 		return refusal, nil
@@ -72,12 +72,16 @@ func (r *Reconciler) keepRevision(ctx context.Context, task *v1alpha1.LeasedTask
 			err = r.Live.Get(ctx, client.ObjectKeyFromObject(revision), revision)
 		}
 	}
+	isOther := err == nil && !isSame(revision.Data.Raw, want.Data)
+	if err == nil && !isOther {
+		err = r.reclaim(ctx, revision)
+	}
 	switch {
-	case err == nil && isSame(revision.Data.Raw, want.Data):
-		return "", nil
-	case err == nil:
+	case isOther:
 		refusal = fmt.Sprintf("ControllerRevision %s exists and says something else: delete it", want.Name)
-	case isNamespaceTerminating(err), apierrors.IsNotFound(err):
+	case err == nil:
+		return "", nil
+	case isNamespaceTerminating(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return "", lostError{fmt.Errorf("keep ControllerRevision: %w", err)}
 	case isRefusal(err):
 		refusal = err.Error()
@@ -86,6 +90,20 @@ func (r *Reconciler) keepRevision(ctx context.Context, task *v1alpha1.LeasedTask
 	}
 	r.unkept.remember(task, refusal, r.Clock.Now())
 	return refusal, nil
+}
+
+// reclaim takes back that a revision is about to be deleted. Whoever deletes it, and has not seen that, is refused by the API server.
+func (r *Reconciler) reclaim(ctx context.Context, revision *appsv1.ControllerRevision) error {
+	if !isRetiring(revision) {
+		return nil
+	}
+	next := revision.DeepCopy()
+	delete(next.Annotations, v1alpha1.RetiringAnnotation)
+	return r.Client.Patch(ctx, next, client.MergeFromWithOptions(revision, client.MergeFromWithOptimisticLock{}))
+}
+
+func isRetiring(revision *appsv1.ControllerRevision) bool {
+	return revision.Annotations[v1alpha1.RetiringAnnotation] != ""
 }
 
 // revisionOf renders what is kept.

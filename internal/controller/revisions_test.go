@@ -182,13 +182,13 @@ func TestARevisionGoesOnceNobodyNeedsIt(t *testing.T) {
 			deleted := false
 			c := store(t, interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 				o2 := (&client.DeleteOptions{}).ApplyOptions(options)
-				deleted = o.GetName() == revision.Name && o2.Preconditions != nil && *o2.Preconditions.UID == "r-1"
+				deleted = o.GetName() == revision.Name && o2.Preconditions != nil && *o2.Preconditions.UID == "r-1" && o2.Preconditions.ResourceVersion != nil
 				return nil
 			}}, append(test.cached, withUID(revision, "r-1"))...)
 			clock := clocktesting.NewFakeClock(start)
 			k := &RevisionKeeper{Client: c, Live: store(t, interceptor.Funcs{}, test.live...), Clock: clock, Patience: time.Minute}
 			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(revision)}
-			for _, pause := range []time.Duration{0, time.Minute - 1} {
+			for _, pause := range []time.Duration{time.Hour, 0, time.Minute - 1} { // it is marked, its mark is seen, and not for long enough
 				clock.Step(pause)
 				if _, err := k.Reconcile(t.Context(), request); err != nil || deleted {
 					t.Fatalf("%v: deleted after %s: %t", err, pause, deleted)
@@ -197,6 +197,96 @@ func TestARevisionGoesOnceNobodyNeedsIt(t *testing.T) {
 			clock.Step(1)
 			if _, err := k.Reconcile(t.Context(), request); err != nil || deleted != test.goes {
 				t.Errorf("%v: deleted: %t, want %t", err, deleted, test.goes)
+			}
+		})
+	}
+}
+
+// TestARevisionThatItsQueueGivesAgainStays: A, then B, then A: a pass chooses what is about to be deleted, at any time before it is.
+func TestARevisionThatItsQueueGivesAgainStays(t *testing.T) {
+	then, today := mailQueue(7), mailQueue(9)
+	want := revisionNow(then)
+	name := types.NamespacedName{Namespace: "default", Name: want.Name}
+	for when, passes := range map[string]int{"before it is marked": 1, "before its mark is seen": 2, "while it waits": 3, "after the last look at all tasks": 4} {
+		t.Run(when, func(t *testing.T) {
+			clock := clocktesting.NewFakeClock(start)
+			c := store(t, interceptor.Funcs{}, today.DeepCopy(), withUID(revisionOf(mailTask("any", ""), want), "r-1"))
+			r := &Reconciler{Client: c, Live: c, Clock: clock}
+			pass, isChosen := 0, false
+			choose := func() {
+				if isChosen || pass != passes {
+					return
+				}
+				isChosen = true
+				queue := &v1alpha1.TaskQueue{}
+				err := c.Get(t.Context(), client.ObjectKeyFromObject(today), queue)
+				queue.Spec = then.Spec
+				if err = errors.Join(err, c.Update(t.Context(), queue)); err != nil {
+					t.Fatal(err)
+				}
+				if refusal, err := r.keepRevision(t.Context(), mailTask("a", ""), want); refusal != "" || err != nil {
+					t.Fatalf("refused %q: %v", refusal, err)
+				}
+			}
+			// What the keeper sees was so before the choice, and what it does comes after.
+			late := interceptor.NewClient(c, interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+					choose()
+					return c.Patch(ctx, o, patch, options...)
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+					choose()
+					return c.Delete(ctx, o, options...)
+				}})
+			k := &RevisionKeeper{Client: late, Live: c, Clock: clock, Patience: time.Minute}
+			for pass = 1; pass <= 8; pass++ {
+				if _, err := k.Reconcile(t.Context(), ctrl.Request{NamespacedName: name}); err != nil {
+					t.Fatal(err)
+				}
+				choose()
+				clock.Step(30 * time.Second)
+			}
+			if err := c.Get(t.Context(), name, &appsv1.ControllerRevision{}); err != nil || !isChosen {
+				t.Errorf("chosen: %t, %v", isChosen, err)
+			}
+		})
+	}
+}
+
+// TestWhoNeedsARevisionTakesItsMarkAway, and loses no race: against its deletion, or somebody else's write, the next pass decides.
+func TestWhoNeedsARevisionTakesItsMarkAway(t *testing.T) {
+	want := revisionNow(mailQueue(7))
+	marked := revisionOf(mailTask("any", ""), want)
+	marked.Annotations[v1alpha1.RetiringAnnotation] = "true"
+	gr := schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
+	tests := map[string]struct {
+		answer  error
+		isLost  bool
+		isError bool
+		refusal string
+	}{
+		"taken away":                       {},
+		"it is gone":                       {answer: apierrors.NewNotFound(gr, want.Name), isLost: true},
+		"somebody was first":               {answer: apierrors.NewConflict(gr, want.Name, errors.New("x")), isLost: true},
+		"it is forbidden":                  {answer: apierrors.NewForbidden(gr, want.Name, errors.New("no right")), refusal: "no right"},
+		"the API server is not up to this": {answer: apierrors.NewServiceUnavailable("x"), isError: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := store(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+				if test.answer != nil {
+					return test.answer
+				}
+				return c.Patch(ctx, o, patch, options...)
+			}}, marked.DeepCopy())
+			r := &Reconciler{Client: c, Live: c, Clock: clocktesting.NewFakeClock(start)}
+			refusal, err := r.keepRevision(t.Context(), mailTask("a", ""), want)
+			if (refusal != "") != (test.refusal != "") || !strings.Contains(refusal, test.refusal) || isLost(err) != test.isLost || (err != nil) != (test.isLost || test.isError) {
+				t.Errorf("refused %q: %v", refusal, err)
+			}
+			left := &appsv1.ControllerRevision{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(marked), left); err != nil || isRetiring(left) != (test.answer != nil) {
+				t.Errorf("marked: %t, %v", isRetiring(left), err)
 			}
 		})
 	}
