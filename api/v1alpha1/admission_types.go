@@ -78,7 +78,7 @@ type TenantAdmissionSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// burst is how many tasks each tenant may make at once after a pause. Default: rate.
+	// burst is how many tasks each tenant may make at once after a pause. Default: rate, but not more than admission.burst is, or its default.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -297,6 +298,29 @@ func TestWhatIsMadeWhileAReplicaStartsIsChargedOnce(t *testing.T) {
 func madeNow(r *replica) {
 	for i := range 6 {
 		r.events.OnAdd(newTaskFor(fmt.Sprint("new-", i), ""), false)
+	}
+}
+
+// TestATenantsBurstIsNoMoreThanAllMayHave, if it is not given: as its rate would be, if that was above the queue's burst.
+func TestATenantsBurstIsNoMoreThanAllMayHave(t *testing.T) {
+	tests := map[string]struct {
+		spec v1alpha1.AdmissionSpec
+		want int
+	}{
+		"its rate":            {v1alpha1.AdmissionSpec{Rate: 9, Tenant: v1alpha1.TenantAdmissionSpec{Rate: 8}}, 8},
+		"the queue's burst":   {v1alpha1.AdmissionSpec{Rate: 9, Burst: 3, Tenant: v1alpha1.TenantAdmissionSpec{Rate: 8}}, 3},
+		"the queue's rate":    {v1alpha1.AdmissionSpec{Rate: 4, Tenant: v1alpha1.TenantAdmissionSpec{Rate: 60, PeriodSeconds: 60}}, 4},
+		"its own":             {v1alpha1.AdmissionSpec{Rate: 9, Burst: 3, Tenant: v1alpha1.TenantAdmissionSpec{Rate: 8, Burst: 2}}, 2},
+		"no limit of all":     {v1alpha1.AdmissionSpec{Tenant: v1alpha1.TenantAdmissionSpec{Rate: 7}}, 7},
+		"no limit of its own": {v1alpha1.AdmissionSpec{Rate: 4}, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := limitsOf(queueWith(test.spec)).Tenant.Rate
+			if burst := cmp.Or(got.Burst, got.Count); burst != test.want {
+				t.Errorf("burst %d, want %d", burst, test.want)
+			}
+		})
 	}
 }
 

@@ -152,6 +152,9 @@ func limitsOf(queue *v1alpha1.TaskQueue) gate.Limits {
 		Tenant:  gate.Share{Rate: rateOf(a.Tenant.Rate, a.Tenant.PeriodSeconds, a.Tenant.Burst), MaxPending: int(a.Tenant.MaxPending)},
 		MaxWait: time.Duration(a.MaxWaitSeconds) * time.Second,
 	}
+	if whole, each := limits.Queue.Rate, &limits.Tenant.Rate; whole.Count > 0 && each.Count > 0 && each.Burst == 0 {
+		each.Burst = min(each.Count, cmp.Or(whole.Burst, whole.Count)) // more than all of them no tenant can have
+	}
 	state := &queue.Status.Breaker
 	limits.Closed = a.WhileBreakerOpen == v1alpha1.BreakerRefuse && state.State == "Open"
 	if limits.Closed && state.Since != nil && queue.Spec.Breaker.Override != v1alpha1.BreakerForcedOpen {
