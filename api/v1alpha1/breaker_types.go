@@ -9,7 +9,7 @@ import (
 // Attempts that succeeded or failed count; those that were disrupted or stopped say nothing, and neither do probes of spec.reconcile.
 //
 // +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="has(self.failurePercent) || has(self.sameFailures) || has(self.override)",message="needs failurePercent, sameFailures or override: nothing would ever open it"
+// +kubebuilder:validation:XValidation:rule="has(self.failurePercent) || has(self.sameFailures) || (has(self.override) && self.override != 'Auto')",message="is required, or sameFailures, unless override is Open or Closed: nothing would ever open the breaker",fieldPath=".failurePercent"
 // +kubebuilder:validation:XValidation:rule="has(self.failurePercent) || !has(self.minSamples)",message="belongs to failurePercent",fieldPath=".minSamples"
 type BreakerSpec struct {
 	// failurePercent opens the breaker: when so many percent of the attempts that ended within windowSeconds have failed, and there were
@@ -51,7 +51,7 @@ type BreakerSpec struct {
 	Probes int32 `json:"probes,omitempty"`
 
 	// override is the word of a person. Auto: what ended decides. Open: nothing starts; when that is over, a few try first. Closed:
-	// everything starts; when that is over, counting begins afresh. Default Auto.
+	// everything starts; when that is over, counting begins afresh. Default Auto, which needs failurePercent or sameFailures.
 	// +optional
 	Override BreakerOverride `json:"override,omitempty"`
 }

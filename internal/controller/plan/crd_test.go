@@ -93,7 +93,7 @@ func TestEveryLeaseDurationThatTheAPILetsThroughIsSafeAndAlive(t *testing.T) {
 
 // TestCRDIsAccepted: the API server takes the CRDs, their CEL rules and their estimated cost included.
 func TestCRDIsAccepted(t *testing.T) {
-	for _, file := range []string{crdFile, deadLetterCRDFile} {
+	for _, file := range []string{crdFile, deadLetterCRDFile, queueCRDFile} {
 		for _, err := range validation.ValidateCustomResourceDefinition(context.Background(), readCRDFile(t, file)) {
 			t.Errorf("%s: %v", file, err)
 		}
