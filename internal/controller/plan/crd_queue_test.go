@@ -3,9 +3,11 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,5 +44,19 @@ func TestABreakerThatNothingCouldOpenIsRefused(t *testing.T) {
 				t.Errorf("accepted: %t, want %t: %s", len(errs) == 0, test.accepts, said)
 			}
 		})
+	}
+}
+
+// TestAPauseAndAnOpenBreakerAreSeenAtAGlance: the first column of `kubectl get tq` is the reason of Ready, also without -o wide; what that
+// says, TestWhatATaskQueuesStatusSays has.
+func TestAPauseAndAnOpenBreakerAreSeenAtAGlance(t *testing.T) {
+	crd := readCRDFile(t, queueCRDFile)
+	columns := slices.Concat(crd.Spec.AdditionalPrinterColumns, crd.Spec.Versions[0].AdditionalPrinterColumns)
+	if len(columns) == 0 {
+		t.Fatal("the CRD has no columns")
+	}
+	want := apiextensions.CustomResourceColumnDefinition{Name: "State", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`}
+	if columns[0] != want {
+		t.Errorf("the first column is %+v, want %+v", columns[0], want)
 	}
 }
