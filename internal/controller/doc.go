@@ -5,7 +5,7 @@
 //	add.go         what an operator is made of
 //	reconciler.go  one pass: get, gather, plan, execute
 //	gather.go      snapshots, from the cache or live
-//	execute.go     the five steps
+//	execute.go     carrying a plan out, and what follows; steps.go has its writes, one by one
 //	grant.go       the one step whose status depends on its own answer: the token
 //	pods.go        creating, deleting and limiting Pods; what a refusal means
 //	revisions.go   what a queue gives its tasks: read, and kept with the first grant

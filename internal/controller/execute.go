@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,57 +24,12 @@ import (
 // refused revision, dead letter, key or Pod, a key that was taken, goes into the snapshot, and the same rules decide again, once for each.
 func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan) (time.Duration, error) {
 	log.FromContext(ctx).V(3).Info("Decided", "rule", p.Rule, "live", s.Live)
-	if p.Keep != nil {
-		refusal, err := r.keepRevision(ctx, s.Task, p.Keep)
+	for _, step := range []step{r.keepGiven, r.writeTerm, r.lock, r.bury, r.record, r.start} {
+		isAnswered, err := step(ctx, s, &p)
 		if err != nil {
 			return 0, err
 		}
-		if s.RevisionRefusal = refusal; refusal != "" {
-			return r.execute(ctx, s, r.decide(s))
-		}
-	}
-	switch {
-	case p.Grant != nil:
-		problem, err := r.grant(ctx, s, &p)
-		if err != nil {
-			return 0, err
-		}
-		if s.GrantProblem = problem; problem != nil {
-			return r.execute(ctx, s, r.decide(s))
-		}
-	case p.Stop != nil, p.Revoke != nil:
-		if err := r.endTerm(ctx, s.Term, &p); err != nil {
-			return 0, err
-		}
-	}
-	if lock := cmp.Or(p.TakeKey, p.Answer); lock != nil {
-		refusal, err := r.writeKey(ctx, s, lock)
-		if err != nil {
-			return 0, err
-		}
-		if s.KeyRefusal = refusal; refusal != "" || lock == p.TakeKey {
-			return r.execute(ctx, s, r.decide(s))
-		}
-	}
-	if p.DeadLetter != nil {
-		refusal, err := r.createDeadLetter(ctx, s.Task, p.DeadLetter)
-		if err != nil {
-			return 0, err
-		}
-		if s.DeadLetterRefusal = refusal; refusal != "" {
-			return r.execute(ctx, s, r.decide(s))
-		}
-	}
-	if err := r.writeStatus(ctx, s, p.Status); err != nil {
-		return 0, err
-	}
-	if p.CreatePod {
-		refusal, err := r.createPod(ctx, s)
-		if err != nil {
-			return 0, err
-		}
-		if s.PodRefusal = refusal; refusal != nil {
-			r.announce(s, &p)
+		if isAnswered {
 			return r.execute(ctx, s, r.decide(s))
 		}
 	}
