@@ -18,8 +18,9 @@ import (
 // holds follows from the tasks and their Leases as passes see them, and a new leader reads them all before it lets anybody start.
 //
 // A queue lets tasks start, and counts each as a holder from then on. What becomes of it, its pass says: it is granted, and seen so
-// in the very pass, before any cache shows it; or its plan is another one, and it gives its place back. What was read is ordered by
-// resourceVersion: a cache that is late may keep a place taken for a moment, and never frees one.
+// in the very pass, before any cache shows it; or its plan is another one, and it gives its place back; or it asks again, right before the
+// grant, and its turn is taken back, because the queue stands still since. What was read is ordered by resourceVersion: a cache that is
+// late may keep a place taken for a moment, and never frees one.
 type Turns struct {
 	clock clock.PassiveClock
 
@@ -89,7 +90,8 @@ func (t *Turns) See(task *v1alpha1.LeasedTask, term *fencing.Term) {
 	}
 }
 
-// Ask joins a task that waits for nothing but its turn to its queue, and says where it stands there.
+// Ask joins a task that waits for nothing but its turn to its queue, and says where it stands there. Each asks again with what was read for
+// its grant: a turn of before a pause, or before the breaker opened, is none any more.
 func (t *Turns) Ask(task *v1alpha1.LeasedTask, tq *v1alpha1.TaskQueue) *queue.Turn {
 	name := client.ObjectKeyFromObject(task)
 	t.mu.Lock()

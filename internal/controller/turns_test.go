@@ -16,6 +16,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
+	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
 // turnsWorld is Turns on a clock of its own, and who was woken.
@@ -135,6 +136,34 @@ func TestAPlaceThatIsNotUsedIsGivenBack(t *testing.T) {
 	w.wants("woken", []string{"b"}, w.woken)
 	w.wants("admitted later", nil, w.asks("a"))
 	w.counts(1, 1)
+}
+
+// TestWhatStopsAQueueTakesBackTheTurnsThatWereNotUsed: c was let start, and its pass comes after. What was granted goes on, also if its
+// status is not written yet.
+func TestWhatStopsAQueueTakesBackTheTurnsThatWereNotUsed(t *testing.T) {
+	for name, stop := range map[string]func(*turnsWorld){
+		"paused": func(w *turnsWorld) {
+			w.queue = w.queue.DeepCopy()
+			w.queue.ResourceVersion, w.queue.Generation, w.queue.Spec.Paused = "2", 2, v1alpha1.PauseHold
+		},
+		"its breaker opens": func(w *turnsWorld) {
+			w.Observe(w.task("a"), queue.Result{ID: "uid of a", Outcome: queue.Failed, Fingerprint: "x", Started: start})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTurns(t, 3)
+			w.queue.Spec.Breaker = v1alpha1.BreakerSpec{SameFailures: 1, OpenSeconds: 10}
+			w.wants("admitted", []string{"a", "b", "c"}, w.asks("a", "b", "c", "d"))
+			w.See(w.is("a", v1alpha1.PhaseClaimed), w.term(true))
+			w.See(w.task("b"), w.term(true))
+			stop(w)
+			w.wants("admitted after", nil, w.asks("c", "d"))
+			w.counts(2, 2)
+			w.See(w.is("b", v1alpha1.PhaseClaimed), w.term(true))
+			w.counts(2, 2)
+			w.wants("woken", nil, w.woken)
+		})
+	}
 }
 
 func TestWhoIsFinishedDeletedOrGoneHoldsNothing(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
 // epochOr is an EpochReader that has an epoch, or says why not.
@@ -65,6 +67,61 @@ func TestATaskThatCannotBeGrantedTakesNoOtherTurn(t *testing.T) {
 				t.Errorf("it asks for a turn: %t", asks)
 			}
 		})
+	}
+}
+
+// TestATurnFromBeforeTheBreakerOpenedIsNotGranted: the pass over the task came after that.
+func TestATurnFromBeforeTheBreakerOpenedIsNotGranted(t *testing.T) {
+	task, tq := queuedTask("a", ""), &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bulk"},
+		Spec: v1alpha1.TaskQueueSpec{Breaker: v1alpha1.BreakerSpec{SameFailures: 1}}}
+	c := clientOfTasks(t, task, tq, bindingOfDefault())
+	for _, o := range []client.Object{task, tq} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, _ := passesWith(c)
+	if turn := r.Turns.Ask(task, tq); !turn.Admitted {
+		t.Fatalf("%+v", turn.Waiting)
+	}
+	r.Turns.Observe(queuedTask("b", ""), queue.Result{ID: "uid-b", Outcome: queue.Failed, Fingerprint: "x", Started: start})
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(task)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(task), task); err != nil {
+		t.Fatal(err)
+	}
+	if was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting); was == nil || was.Reason != v1alpha1.WaitingBreakerOpen {
+		t.Errorf("it waits for %+v", was)
+	}
+	leases := &coordinationv1.LeaseList{}
+	if err := c.List(t.Context(), leases); err != nil || len(leases.Items) > 0 {
+		t.Errorf("%d Leases, %v", len(leases.Items), err)
+	}
+}
+
+// passesWith makes passes over tasks, by a clock that stands still. The epoch is there.
+func passesWith(c client.Client) (*Reconciler, *clocktesting.FakeClock) {
+	clock := clocktesting.NewFakeClock(start)
+	turns := NewTurns(clock)
+	turns.begin()
+	return &Reconciler{Client: c, Live: c, Clock: clock, Events: events.NewFakeRecorder(10), Observer: NewObserver(clock, NewSight()),
+		Turns: turns, Epoch: epochOr(""), Random: NewRandom()}, clock
+}
+
+// bindingOfDefault gives the worker role to the service account that Pods run under by default.
+func bindingOfDefault() *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: WorkerRole}, Subjects: []rbacv1.Subject{account("default")},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: WorkerRole}}
+}
+
+// queuedTask waits for nothing but its turn.
+func queuedTask(name, account string) *v1alpha1.LeasedTask {
+	return &v1alpha1.LeasedTask{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(start)},
+		Spec: v1alpha1.LeasedTaskSpec{QueueName: "bulk", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: account,
+			Containers: []corev1.Container{{Name: "c", Command: []string{"c"}}}}}},
+		Status: v1alpha1.LeasedTaskStatus{Phase: v1alpha1.PhaseAvailable},
 	}
 }
 

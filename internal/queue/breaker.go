@@ -112,6 +112,19 @@ func (b *Breaker) admits(now time.Time) bool {
 	return n > 0
 }
 
+// stands reports whether a turn that the task was given is still good: while half-open, that of a probe alone, since what was let start
+// before has waited out an outage.
+func (b *Breaker) stands(id string, now time.Time) bool {
+	switch b.State(now) {
+	case Open:
+		return false
+	case HalfOpen:
+		return b.probes[id]
+	default:
+		return true
+	}
+}
+
 // began says that the queue has started an attempt of the task.
 func (b *Breaker) began(id string, now time.Time) {
 	if b.State(now) == HalfOpen {

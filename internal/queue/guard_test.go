@@ -77,6 +77,99 @@ func TestGuardOpensAgain(t *testing.T) {
 	}
 }
 
+// TestATurnThatWasNotUsedIsTakenBack: by a pause, and by a breaker that opens. The task waits again, where it did. Who has used its turn goes on.
+func TestATurnThatWasNotUsedIsTakenBack(t *testing.T) {
+	limits := queue.Limits{Concurrency: 2}
+	for name, tc := range map[string]struct {
+		stop, resume func(q *queue.Queue, b *queue.Breaker)
+		reason       queue.Reason
+	}{
+		"paused": {
+			stop: func(q *queue.Queue, _ *queue.Breaker) {
+				q.Limit(queue.Limits{Concurrency: 2, Paused: true}, second(101))
+			},
+			resume: func(q *queue.Queue, _ *queue.Breaker) { q.Limit(limits, second(102)) },
+			reason: queue.QueuePaused,
+		},
+		"broken": {
+			stop: func(_ *queue.Queue, b *queue.Breaker) {
+				for range 4 {
+					b.Observe(queue.Result{ID: "early", Outcome: queue.Failed, Fingerprint: "x", Started: second(99)}, second(101))
+				}
+			},
+			resume: func(_ *queue.Queue, b *queue.Breaker) {
+				settings := trips
+				settings.Override = queue.OverrideClosed
+				b.Set(settings, second(102))
+			},
+			reason: queue.BreakerOpen,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, b := queue.New(limits, epoch), queue.NewBreaker(trips, queue.BreakerRecord{}, epoch)
+			q.Guard(b)
+			join := func(id string) { q.Join(queue.Task{ID: id, Name: id, Created: second(int(id[0]))}, second(101)) }
+			join("a")
+			join("b")
+			join("c")
+			if got, _ := q.Dispatch(second(101)); !slices.Equal(got, []string{"a", "b"}) {
+				t.Fatalf("%v start", got)
+			}
+			q.Hold("a", "a", "")
+			join("b")
+			if turn := q.Turn("b", second(101)); !turn.Admitted {
+				t.Errorf("its turn is gone though nothing has happened: %+v", turn)
+			}
+			tc.stop(q, b)
+			join("a")
+			join("b")
+			if turn := q.Turn("a", second(101)); !turn.Admitted {
+				t.Errorf("who has used its turn is %+v", turn)
+			}
+			turn := q.Turn("b", second(101))
+			if turn.Waiting == nil || turn.Waiting.Reason != tc.reason || turn.Waiting.Position != 1 {
+				t.Errorf("who has not is %+v, %+v", turn, turn.Waiting)
+			}
+			if c := q.Counts(second(101)); c.Running != 1 || c.Pending != 2 || !c.Oldest.Equal(second('b')) {
+				t.Errorf("%+v", c)
+			}
+			tc.resume(q, b)
+			if got, _ := q.Dispatch(second(102)); !slices.Equal(got, []string{"b"}) {
+				t.Errorf("then start %v", got)
+			}
+		})
+	}
+}
+
+// TestAProbeKeepsItsTurn: and a task that was let start before the outage, and asks when it is half over, is none.
+func TestAProbeKeepsItsTurn(t *testing.T) {
+	q := queue.New(queue.Limits{}, epoch)
+	q.Join(queue.Task{ID: "early", Name: "early"}, epoch)
+	q.Dispatch(epoch)
+	b := queue.NewBreaker(trips, queue.BreakerRecord{State: queue.Open, Since: second(100), Cause: queue.CauseFailurePercent}, second(100))
+	q.Guard(b)
+	for _, id := range []string{"0", "1", "2"} {
+		q.Join(queue.Task{ID: id, Name: id, Created: epoch}, second(100))
+	}
+	if got, _ := q.Dispatch(second(130)); !slices.Equal(got, []string{"0", "1"}) {
+		t.Fatalf("%v try", got)
+	}
+	for _, id := range []string{"0", "early"} {
+		q.Join(queue.Task{ID: id, Name: id}, second(131))
+	}
+	if turn := q.Turn("0", second(131)); !turn.Admitted {
+		t.Errorf("the one that tries is %+v", turn)
+	}
+	if turn := q.Turn("early", second(131)); turn.Waiting == nil || turn.Waiting.Reason != queue.BreakerOpen {
+		t.Errorf("the one of before is %+v", turn)
+	}
+	b.Observe(queue.Result{ID: "1", Outcome: queue.Failed, Started: second(130)}, second(132))
+	q.Join(queue.Task{ID: "0", Name: "0"}, second(132))
+	if turn := q.Turn("0", second(132)); turn.Admitted {
+		t.Error("it tries although another has failed")
+	}
+}
+
 // TestGuardIsAskedLast: an open breaker, and a paused one, cost no token; a queue where nothing waits has nothing to look at again.
 func TestGuardIsAskedLast(t *testing.T) {
 	q := queue.New(queue.Limits{Rate: queue.Rate{Count: 1, Period: time.Minute}}, epoch)

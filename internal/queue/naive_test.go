@@ -16,6 +16,7 @@ type naive struct {
 	waiting map[string]queue.Task
 	holders map[string]queue.Task
 	starts  []time.Time
+	unused  map[string]bool          // turns, by ID
 	tags    map[int32]map[string]int // by priority and tenant, in quarters of a start at weight 1
 	virtual map[int32]int
 }
@@ -23,15 +24,19 @@ type naive struct {
 const quarters = 4
 
 func newNaive(limits queue.Limits, now time.Time) *naive {
-	return &naive{limits: limits, since: now, waiting: map[string]queue.Task{}, holders: map[string]queue.Task{}, tags: map[int32]map[string]int{}, virtual: map[int32]int{}}
+	return &naive{limits: limits, since: now, waiting: map[string]queue.Task{}, holders: map[string]queue.Task{}, unused: map[string]bool{}, tags: map[int32]map[string]int{}, virtual: map[int32]int{}}
 }
 
 func (n *naive) join(t queue.Task, now time.Time) {
-	if _, holds := n.holders[t.ID]; holds {
-		return
-	}
 	if t.Created.IsZero() || t.Created.After(now) {
 		t.Created = now
+	}
+	if held, holds := n.holders[t.ID]; holds {
+		if !n.unused[t.ID] || !n.limits.Paused {
+			return
+		}
+		n.leave(t.ID)
+		t.Created = held.Created
 	}
 	if old, waits := n.waiting[t.ID]; waits {
 		if old.Priority == t.Priority && old.Tenant == t.Tenant {
@@ -44,6 +49,7 @@ func (n *naive) join(t queue.Task, now time.Time) {
 }
 
 func (n *naive) hold(t queue.Task) {
+	delete(n.unused, t.ID)
 	n.leave(t.ID)
 	n.holders[t.ID] = t
 }
@@ -53,6 +59,7 @@ func (n *naive) leave(id string) {
 		n.unwait(t)
 	}
 	delete(n.holders, id)
+	delete(n.unused, id)
 }
 
 // unwait forgets the debts of a level in which nobody waits any more.
@@ -194,7 +201,7 @@ func (n *naive) dispatch(now time.Time) (admitted []string, again time.Duration)
 		n.tags[t.Priority][t.Tenant] = tag + quarters/n.share(t.Tenant).Weight
 		n.unwait(t)
 		n.holders[t.ID] = t
-		n.starts = append(n.starts, now)
+		n.starts, n.unused[t.ID] = append(n.starts, now), true
 		admitted = append(admitted, t.ID)
 	}
 }

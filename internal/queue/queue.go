@@ -25,6 +25,7 @@ type member struct {
 	Task
 	tenant *tenant
 	flow   *flow // in which it waits; nil: it holds capacity
+	isUsed bool  // its turn was: it was seen to hold capacity
 }
 
 // New is an empty queue. Its bucket is empty, or its window full: what was started before is not known.
@@ -49,33 +50,42 @@ func (q *Queue) Limit(limits Limits, now time.Time) {
 func (q *Queue) Guard(b *Breaker) { q.breaker = b }
 
 // Join says that the task waits for its turn, since t.Created, or now if that is zero or to come. Said again, it updates priority
-// and tenant, and the task keeps its place. It has no effect on a task that holds capacity or was admitted: Leave comes first.
+// and tenant, and the task keeps its place. It has no effect on a task that holds capacity or was admitted: Leave comes first. But a
+// turn that was not used yet, and would not be given any more, is taken back: the task waits again, where it did.
 func (q *Queue) Join(t Task, now time.Time) {
 	if t.Created.IsZero() || t.Created.After(now) {
 		t.Created = now
 	}
 	if m := q.members[t.ID]; m != nil {
-		if m.flow == nil || (m.Priority == t.Priority && m.Tenant == t.Tenant) {
+		isSettled := m.flow != nil && m.Priority == t.Priority && m.Tenant == t.Tenant
+		if isSettled || m.flow == nil && !q.takesBack(m, now) {
 			return
 		}
 		t.Created = m.Created
-		q.remove(m)
+		q.Leave(m.ID)
 	}
 	m := &member{Task: t, tenant: q.tenant(t.Tenant)}
 	q.members[t.ID] = m
 	q.wait(m)
 }
 
+// takesBack reports whether the turn of a task that holds capacity was not used yet, and is good no more: the queue is paused, or its
+// breaker has opened. What could start in spite of that would be the attempts of seconds ago, and those are what a breaker stops.
+func (q *Queue) takesBack(m *member, now time.Time) bool {
+	return !m.isUsed && (q.limits.Paused || q.breaker != nil && !q.breaker.stands(m.ID, now))
+}
+
 // Hold says that the task was seen to hold capacity, whether the queue has admitted it or not.
 func (q *Queue) Hold(id, name, tenant string) {
 	m := q.members[id]
 	if m != nil && m.flow == nil && m.Name == name && m.Tenant == tenant {
+		m.isUsed = true
 		return
 	}
 	if m != nil {
 		q.remove(m)
 	}
-	m = &member{Task: Task{ID: id, Name: name, Tenant: tenant}, tenant: q.tenant(tenant)}
+	m = &member{Task: Task{ID: id, Name: name, Tenant: tenant}, tenant: q.tenant(tenant), isUsed: true}
 	q.members[id] = m
 	q.hold(m)
 }

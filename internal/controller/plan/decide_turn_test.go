@@ -43,10 +43,6 @@ var turnTable = map[string]decision{
 		given: []func(*Snapshot){available, queued, paused(v1alpha1.PauseHold), awaits(queue.QueuePaused, 7)},
 		want:  waitsForTurn("Available attempt 0", "QueuePaused"),
 	},
-	"it was paused after the task's turn had come, which gives it back": {
-		given: []func(*Snapshot){available, queued, paused(v1alpha1.PauseHold), admitted, live},
-		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueuePaused", Ready: "False/QueuePaused", Requeue: pausedPause},
-	},
 	"the operator does not know yet: nothing is written": {
 		given: []func(*Snapshot){available, queued, func(s *Snapshot) { s.Turn = &queue.Turn{} }},
 		want:  want{Rule: RuleAwaitTurn, Turn: "place", Requeue: turnPatience},

@@ -17,9 +17,6 @@ import (
 // far its turn is. Whose turn has come is woken.
 const turnPatience = 2 * time.Minute
 
-// pausedPause is when a task asks again that has given its turn back to a paused queue.
-const pausedPause = time.Second
-
 // HoldsPlace reports whether the status says that the task takes up room in its queue: from the grant of a term until its process
 // can no longer run. A term that the status does not know yet takes up room as long as its Lease is open.
 func HoldsPlace(status *v1alpha1.LeasedTaskStatus) bool {
@@ -53,10 +50,6 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	case s.Turn == nil:
 		return Plan{AskTurn: true}, true
-	case s.Turn.Admitted && s.Queue.Spec.IsPaused(): // since then: it gives its turn back, and waits for another
-		p := s.write(s.status(), waiting{v1alpha1.WaitingQueuePaused, s.pausedQueue()})
-		p.Requeue = pausedPause
-		return p, true
 	case s.Turn.Admitted:
 		return Plan{}, false
 	case s.Turn.Waiting == nil || s.Turn.Waiting.Reason == queue.Queued: // nobody knows yet; whoever does will wake the task
