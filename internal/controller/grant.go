@@ -80,16 +80,6 @@ func (r *Reconciler) mayGrant(ctx context.Context, s *plan.Snapshot) (epoch int6
 	return epoch, problem, err
 }
 
-// knownProblem looks whether what kept a task of a queue from its grant still does, before it asks for another turn. An error says nothing:
-// the grant will meet it, too.
-func (r *Reconciler) knownProblem(ctx context.Context, s *plan.Snapshot) *plan.GrantProblem {
-	_, problem, err := r.mayGrant(ctx, s)
-	if err != nil {
-		return nil
-	}
-	return problem
-}
-
 // problemOf tells a problem that a person must solve from an error that may pass by itself.
 func problemOf(err error, reason string) (*plan.GrantProblem, error) {
 	if problem, ok := err.(problemError); ok { //nolint:errorlint // made by the two callees and never wrapped

@@ -59,9 +59,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
-	if s.IsGrantTroubled() {
-		s.GrantProblem = r.knownProblem(ctx, s)
-	}
 	p := r.decide(s)
 	if p.NeedsLive() {
 		if s, err = r.gatherLive(ctx, s); err != nil || s == nil {

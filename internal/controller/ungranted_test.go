@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,40 +33,48 @@ func (e epochOr) Read(context.Context, int64) (int64, error) {
 	return 1, nil
 }
 
-// TestATaskThatCannotBeGrantedTakesNoOtherTurn: each would cost the queue one of its starts.
-func TestATaskThatCannotBeGrantedTakesNoOtherTurn(t *testing.T) {
+// TestATurnThatIsRefusedItsGrantCostsTheQueueNoStart: at a slow rate nobody else would ever start.
+func TestATurnThatIsRefusedItsGrantCostsTheQueueNoStart(t *testing.T) {
 	for name, test := range map[string]struct {
-		reason  string // that it waits for
 		account string
 		epoch   epochOr
-		asks    bool
+		taken   bool // the name of what the queue gives
+		reason  string
 	}{
-		"the epoch is missing":               {v1alpha1.WaitingEpochMissing, "", "there is none", false},
-		"it is there again":                  {v1alpha1.WaitingEpochMissing, "default", "", true},
-		"its service account does not exist": {v1alpha1.WaitingWorkerRole, "missing", "", false},
-		"nothing is known of it":             {v1alpha1.WaitingQueueMissing, "missing", "", true},
+		"the epoch is missing":               {epoch: "there is none", reason: v1alpha1.WaitingEpochMissing},
+		"its service account does not exist": {account: "missing", reason: v1alpha1.WaitingWorkerRole},
+		"its revision cannot be kept":        {taken: true, reason: v1alpha1.WaitingQueueRevision},
 	} {
 		t.Run(name, func(t *testing.T) {
-			task := &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a", CreationTimestamp: metav1.NewTime(start)},
-				Spec: v1alpha1.LeasedTaskSpec{QueueName: "bulk", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: test.account,
-					Containers: []corev1.Container{{Name: "c", Command: []string{"c"}}}}}},
-				Status: v1alpha1.LeasedTaskStatus{Phase: v1alpha1.PhaseAvailable, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionWaiting,
-					Status: metav1.ConditionTrue, Reason: test.reason}}}}
-			tq := &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bulk"},
-				Spec: v1alpha1.TaskQueueSpec{Paused: v1alpha1.PauseHold}}
-			c := clientOfTasks(t, task, tq,
-				&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: WorkerRole}, Subjects: []rbacv1.Subject{account("default")},
-					RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: WorkerRole}})
-			clock := clocktesting.NewFakeClock(start)
-			turns := NewTurns(clock)
-			turns.begin()
-			r := &Reconciler{Client: c, Live: c, Clock: clock, Events: events.NewFakeRecorder(10), Observer: NewObserver(clock, NewSight()),
-				Turns: turns, Epoch: test.epoch, Random: NewRandom()}
+			tq := &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bulk"}, Spec: v1alpha1.TaskQueueSpec{
+				Dispatch: v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 3600}, Defaults: v1alpha1.TaskDefaults{StopGraceSeconds: 7}}}
+			task := queuedTask("a", test.account)
+			c := clientOfTasks(t, task, tq, bindingOfDefault())
+			if test.taken {
+				other := revisionOf(task, revisionNow(tq))
+				other.Data.Raw = []byte(`{}`)
+				if err := c.Create(t.Context(), other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(tq), tq); err != nil {
+				t.Fatal(err)
+			}
+			r, clock := passesWith(c)
+			r.Epoch = test.epoch
+			r.Turns.Learn(tq)
+			clock.Step(time.Hour)
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(task)}); err != nil {
 				t.Fatal(err)
 			}
-			if asks := turns.places[types.NamespacedName{Namespace: "default", Name: "a"}] != nil; asks != test.asks {
-				t.Errorf("it asks for a turn: %t", asks)
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(task), task); err != nil {
+				t.Fatal(err)
+			}
+			if was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting); was == nil || was.Reason != test.reason {
+				t.Fatalf("it waits for %+v", was)
+			}
+			if turn := r.Turns.Ask(queuedTask("b", ""), tq); !turn.Admitted {
+				t.Errorf("the next one is %+v, %+v", turn, turn.Waiting)
 			}
 		})
 	}
@@ -129,7 +139,7 @@ func queuedTask(name, account string) *v1alpha1.LeasedTask {
 func clientOfTasks(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // step is one call, or time that passes.
 type step struct {
-	call   string // Join, Hold, Leave, Finish (Leave of a holder), Limit, Pass
+	call   string // Join, Hold, Leave, Finish (Hold and Leave of a holder), Limit, Pass
 	task   queue.Task
 	limits queue.Limits
 	pass   time.Duration
@@ -54,7 +54,8 @@ func someStep(r *rand.Rand, rate queue.Rate) step {
 }
 
 // TestModel does the same to the queue and to the naive one, and compares all they say, after every call; and it looks at the limits
-// itself. The calls are any, in any order: Hold of a task never seen, Leave of one that never joined, Join of one that holds.
+// itself. The calls are any, in any order: Hold of a task never seen, Leave of one that never joined, or has not used its turn, Join of one
+// that holds.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -78,8 +79,11 @@ func TestModel(t *testing.T) {
 				n.leave(s.task.ID)
 			case "Finish":
 				if held := slices.Sorted(maps.Keys(n.holders)); len(held) > 0 {
-					q.Leave(held[0])
-					n.leave(held[0])
+					task := n.holders[held[0]]
+					q.Hold(task.ID, task.Name, task.Tenant)
+					q.Leave(task.ID)
+					n.hold(task)
+					n.leave(task.ID)
 				}
 			case "Limit":
 				q.Limit(s.limits, now)

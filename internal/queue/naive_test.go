@@ -16,7 +16,7 @@ type naive struct {
 	waiting map[string]queue.Task
 	holders map[string]queue.Task
 	starts  []time.Time
-	unused  map[string]bool          // turns, by ID
+	unused  map[string]time.Time     // turns, by ID, since when
 	tags    map[int32]map[string]int // by priority and tenant, in quarters of a start at weight 1
 	virtual map[int32]int
 }
@@ -24,7 +24,7 @@ type naive struct {
 const quarters = 4
 
 func newNaive(limits queue.Limits, now time.Time) *naive {
-	return &naive{limits: limits, since: now, waiting: map[string]queue.Task{}, holders: map[string]queue.Task{}, unused: map[string]bool{}, tags: map[int32]map[string]int{}, virtual: map[int32]int{}}
+	return &naive{limits: limits, since: now, waiting: map[string]queue.Task{}, holders: map[string]queue.Task{}, unused: map[string]time.Time{}, tags: map[int32]map[string]int{}, virtual: map[int32]int{}}
 }
 
 func (n *naive) join(t queue.Task, now time.Time) {
@@ -32,7 +32,7 @@ func (n *naive) join(t queue.Task, now time.Time) {
 		t.Created = now
 	}
 	if held, holds := n.holders[t.ID]; holds {
-		if !n.unused[t.ID] || !n.limits.Paused {
+		if _, isUnused := n.unused[t.ID]; !isUnused || !n.limits.Paused {
 			return
 		}
 		n.leave(t.ID)
@@ -59,7 +59,11 @@ func (n *naive) leave(id string) {
 		n.unwait(t)
 	}
 	delete(n.holders, id)
-	delete(n.unused, id)
+	if at, isUnused := n.unused[id]; isUnused {
+		i, _ := slices.BinarySearchFunc(n.starts, at, time.Time.Compare)
+		n.starts = slices.Delete(n.starts, i, i+1)
+		delete(n.unused, id)
+	}
 }
 
 // unwait forgets the debts of a level in which nobody waits any more.
@@ -201,7 +205,7 @@ func (n *naive) dispatch(now time.Time) (admitted []string, again time.Duration)
 		n.tags[t.Priority][t.Tenant] = tag + quarters/n.share(t.Tenant).Weight
 		n.unwait(t)
 		n.holders[t.ID] = t
-		n.starts, n.unused[t.ID] = append(n.starts, now), true
+		n.starts, n.unused[t.ID] = append(n.starts, now), now
 		admitted = append(admitted, t.ID)
 	}
 }

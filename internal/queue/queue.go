@@ -26,6 +26,7 @@ type member struct {
 	tenant *tenant
 	flow   *flow // in which it waits; nil: it holds capacity
 	isUsed bool  // its turn was: it was seen to hold capacity
+	fee    fee   // what its turn has cost
 }
 
 // New is an empty queue. Its bucket is empty, or its window full: what was started before is not known.
@@ -90,10 +91,13 @@ func (q *Queue) Hold(id, name, tenant string) {
 	q.hold(m)
 }
 
-// Leave says that the task neither waits nor holds capacity.
+// Leave says that the task neither waits nor holds capacity. If it was admitted and has not started, its turn costs the rate nothing.
 func (q *Queue) Leave(id string) {
 	if m := q.members[id]; m != nil {
 		q.remove(m)
+		if !m.isUsed {
+			m.fee.refund()
+		}
 	}
 	if q.breaker != nil {
 		q.breaker.ended(id)
@@ -114,12 +118,14 @@ func (q *Queue) Dispatch(now time.Time) (admitted []string, again time.Duration)
 				return admitted, again
 			}
 		}
+		m := f.waiting[0]
 		if q.rate != nil {
-			if wait := q.rate.take(q.clock.at(now)); wait > 0 {
+			at := q.clock.at(now)
+			if wait := q.rate.take(at); wait > 0 {
 				return admitted, wait
 			}
+			m.fee = fee{q.rate, at}
 		}
-		m := f.waiting[0]
 		f.charge()
 		q.hold(m) // first: its tenant is not without members in between
 		q.unwait(m)

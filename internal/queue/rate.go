@@ -2,23 +2,33 @@ package queue
 
 import (
 	"cmp"
-	"math"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // pacer says how soon the next start may be. Its times never step back: see steady.
 type pacer interface {
 	wait(now time.Time) time.Duration // until the next start; 0: now
 	take(now time.Time) time.Duration // starts, if wait is 0
+	giveBack(at time.Time)            // a start that was taken at that time is not made
+}
+
+// fee is what a turn has cost, and whom. The zero value: nothing.
+type fee struct {
+	to pacer
+	at time.Time
+}
+
+// refund leaves the rate as if the turn had not been given.
+func (f fee) refund() {
+	if f.to != nil {
+		f.to.giveBack(f.at)
+	}
 }
 
 // paced is the pacer for a rate. A changed rate goes on from what the old one has seen; another algorithm begins afresh, and so does
 // the first.
 func paced(p pacer, r Rate, now time.Time) pacer {
 	period := cmp.Or(max(0, r.Period), time.Second)
-	perSecond := rate.Limit(float64(r.Count) / period.Seconds())
 	burst := max(1, cmp.Or(r.Burst, r.Count))
 	switch {
 	case r.Count <= 0:
@@ -33,32 +43,12 @@ func paced(p pacer, r Rate, now time.Time) pacer {
 	case r.Algorithm == LeakyBucket: // as a meter: a token bucket that holds one, and so never less than an interval between two
 		burst = 1
 	}
-	b, goesOn := p.(bucket)
+	b, goesOn := p.(*bucket)
 	if !goesOn {
-		b = bucket{rate.NewLimiter(perSecond, burst)}
-		b.AllowN(now, burst) // a Limiter begins full
+		b = &bucket{}
 	}
-	b.SetLimitAt(now, perSecond) // what was earned until now was at the old limit
-	b.SetBurstAt(now, burst)
+	b.change(float64(r.Count)/period.Seconds(), float64(burst), now)
 	return b
-}
-
-// bucket is TokenBucket and LeakyBucket.
-type bucket struct{ *rate.Limiter }
-
-func (b bucket) wait(now time.Time) time.Duration {
-	missing := 1 - b.TokensAt(now)
-	if missing <= 0 {
-		return 0
-	}
-	return max(1, time.Duration(math.Ceil(missing/float64(b.Limit())*float64(time.Second))))
-}
-
-func (b bucket) take(now time.Time) time.Duration {
-	if b.AllowN(now, 1) {
-		return 0
-	}
-	return b.wait(now)
 }
 
 // window is SlidingWindow: never more than count starts in any period, half open: a start at t is no longer in it at t+period.
@@ -71,10 +61,11 @@ type window struct {
 	shortest time.Duration
 }
 
-// nth is when the n-th last start was, from 1.
-func (w *window) nth(n int) time.Time {
-	return w.starts[(w.last-n+1+len(w.starts))%len(w.starts)]
-}
+// slot is where the n-th last start is kept, from 1.
+func (w *window) slot(n int) int { return (w.last - n + 1 + len(w.starts)) % len(w.starts) }
+
+// nth is when the n-th last start was.
+func (w *window) nth(n int) time.Time { return w.starts[w.slot(n)] }
 
 func (w *window) wait(now time.Time) time.Duration {
 	return max(0, w.nth(w.count).Add(w.period).Sub(now))
@@ -87,6 +78,29 @@ func (w *window) take(now time.Time) time.Duration {
 	w.last = (w.last + 1) % len(w.starts)
 	w.starts[w.last] = now
 	return 0
+}
+
+// giveBack forgets a start. In its stead one comes in at the other end of what is kept that is not known any more. It was at the latest the
+// shortest period so far before the last one, which followed it by as many starts as are kept, by the limits of then.
+func (w *window) giveBack(at time.Time) {
+	kept := len(w.starts)
+	unknown := w.nth(1).Add(-w.shortest)
+	if oldest := w.nth(kept); oldest.Before(unknown) {
+		unknown = oldest
+	}
+	for i := range kept {
+		switch start := w.nth(i + 1); {
+		case start.Before(at):
+			return // it has left the window long since
+		case start.Equal(at):
+			for ; i > 0; i-- {
+				w.starts[w.slot(i+1)] = w.nth(i)
+			}
+			w.starts[w.last] = unknown
+			w.last = w.slot(2)
+			return
+		}
+	}
 }
 
 // change sets the limits. If the count rises above all earlier ones, more starts have to be known than were kept. Those were at the

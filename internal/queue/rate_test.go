@@ -23,15 +23,26 @@ func newSource(r queue.Rate, now time.Time) *source {
 }
 
 func (s *source) dispatch(now time.Time) (int, time.Duration) {
+	admitted, again := s.admit(now)
+	for _, id := range admitted {
+		s.use(id)
+	}
+	return len(admitted), again
+}
+
+// admit lets start who may; what becomes of them is open.
+func (s *source) admit(now time.Time) ([]string, time.Duration) {
 	for s.q.Counts(now).Pending < 60 {
 		s.n++
 		s.q.Join(queue.Task{ID: fmt.Sprint(s.n), Name: fmt.Sprint(s.n)}, now)
 	}
-	admitted, again := s.q.Dispatch(now)
-	for _, id := range admitted {
-		s.q.Leave(id)
-	}
-	return len(admitted), again
+	return s.q.Dispatch(now)
+}
+
+// use starts a task that was let start, and ends it.
+func (s *source) use(id string) {
+	s.q.Hold(id, id, "")
+	s.q.Leave(id)
 }
 
 // TestRate tells, for each algorithm, when the first starts are, after New and after a pause.

@@ -151,6 +151,7 @@ func (s scenario) run() string {
 		}
 		started, _ := q.Dispatch(now)
 		for _, id := range started {
+			q.Hold(id, id, kinds[id].tenant)
 			begun[id] = at
 			waiting = slices.DeleteFunc(waiting, func(w string) bool { return w == id })
 		}

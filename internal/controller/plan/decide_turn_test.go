@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
@@ -96,12 +97,6 @@ var turnTable = map[string]decision{
 			s.GrantProblem = &GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: "there is none"}
 		}},
 		want: want{Rule: RuleGrant, Status: "Available attempt 0", Waiting: "EpochMissing", Ready: "False/EpochMissing", Requeue: grantRetry},
-	},
-	"and takes no other turn while that is so": {
-		given: []func(*Snapshot){available, queued, func(s *Snapshot) {
-			s.GrantProblem = &GrantProblem{Reason: v1alpha1.WaitingWorkerRole, Message: "no such account"}
-		}},
-		want: want{Rule: RuleGrant, Status: "Available attempt 0", Waiting: "WorkerRole", Ready: "False/WorkerRole", Requeue: grantRetry},
 	},
 	"Case 21: cancelled while it waits for capacity": {
 		given: []func(*Snapshot){available, queued, awaits(queue.QueueConcurrency, 7), cancel},
@@ -236,7 +231,7 @@ func TestWhatTakesUpRoomInAQueue(t *testing.T) {
 	}
 }
 
-// TestSinceWhenATaskWaits: since its creation, or the end of the pause that it was told.
+// TestSinceWhenATaskWaits: since its creation, or the end of the pause that it was told; anew, if it could not use its last turn.
 func TestSinceWhenATaskWaits(t *testing.T) {
 	s := given(available, onTask(func(t *v1alpha1.LeasedTask) { t.CreationTimestamp = *at(-time.Hour) }))
 	for _, step := range []struct {
@@ -246,6 +241,12 @@ func TestSinceWhenATaskWaits(t *testing.T) {
 		step.edit(s)
 		if got := WaitsSince(s.Task).Sub(now); got != step.want {
 			t.Errorf("since %s, want %s", got, step.want)
+		}
+	}
+	for _, problem := range []string{v1alpha1.WaitingWorkerRole, v1alpha1.WaitingEpochMissing, v1alpha1.WaitingQueueRevision} {
+		meta.SetStatusCondition(&s.Task.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionWaiting, Status: metav1.ConditionTrue, Reason: problem})
+		if got := WaitsSince(s.Task); !got.IsZero() {
+			t.Errorf("%s: since %s, want since now", problem, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 // far its turn is. Whose turn has come is woken.
 const turnPatience = 2 * time.Minute
 
+// grantProblems are the reasons for which a task that has its turn is not granted.
+var grantProblems = []string{v1alpha1.WaitingWorkerRole, v1alpha1.WaitingEpochMissing, v1alpha1.WaitingQueueRevision}
+
 // HoldsPlace reports whether the status says that the task takes up room in its queue: from the grant of a term until its process
 // can no longer run. A term that the status does not know yet takes up room as long as its Lease is open.
 func HoldsPlace(status *v1alpha1.LeasedTaskStatus) bool {
@@ -24,8 +28,14 @@ func HoldsPlace(status *v1alpha1.LeasedTaskStatus) bool {
 	return hasOpenTerm(status) || isUnreleased
 }
 
-// WaitsSince is since when a task has waited for its turn, if it does: its creation, or the end of its pause.
+// WaitsSince is since when a task has waited for its turn, if it does: its creation, or the end of its pause. Zero: since now. It had a
+// turn, and could not use it, because of something outside the task. At the head of the line again it would have each turn before those
+// behind it: hundreds of such tasks, one after the other, would let nobody else start.
 func WaitsSince(task *v1alpha1.LeasedTask) time.Time {
+	was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting)
+	if was != nil && was.Status == metav1.ConditionTrue && slices.Contains(grantProblems, was.Reason) {
+		return time.Time{}
+	}
 	since := task.CreationTimestamp.Time
 	if at := task.Spec.StartAfter; at != nil && at.After(since) {
 		since = at.Time
@@ -58,14 +68,6 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 	p := s.write(s.status(), s.turnOf(s.Turn.Waiting))
 	p.KeepPlace, p.Requeue = true, turnPatience
 	return p, true
-}
-
-// IsGrantTroubled reports whether the task's last turn was of no use, because something outside the task forbade its grant. It takes no
-// other one as long as that stands: a service account that does not exist would else use up the starts of a whole queue.
-func (s *Snapshot) IsGrantTroubled() bool {
-	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
-	return isReady(s) && s.Task.Spec.QueueName != "" && s.NextTemplate() != nil && was != nil && was.Status == metav1.ConditionTrue &&
-		(was.Reason == v1alpha1.WaitingWorkerRole || was.Reason == v1alpha1.WaitingEpochMissing)
 }
 
 // turnOf says what a task waits for in its queue, about where it stands, and who holds the capacity. So that a task is written a few
