@@ -14,6 +14,9 @@ import (
 	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
+// turnLook is when a task that waits for its turn looks again, by the jitter of all snapshots here.
+const turnLook = turnPatience * 5 / 4
+
 // turnTable: tasks of a queue.
 var turnTable = map[string]decision{
 	"a task that waits for nothing else asks for its turn, and is read no further for it": {
@@ -46,19 +49,19 @@ var turnTable = map[string]decision{
 	},
 	"the operator does not know yet: nothing is written": {
 		given: []func(*Snapshot){available, queued, func(s *Snapshot) { s.Turn = &queue.Turn{} }},
-		want:  want{Rule: RuleAwaitTurn, Turn: "place", Requeue: turnPatience},
+		want:  want{Rule: RuleAwaitTurn, Turn: "place", Requeue: turnLook},
 	},
 	"there is no such queue": {
 		given: []func(*Snapshot){available, queued, queueGone},
-		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
+		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnLook},
 	},
 	"and it takes no key, which others could use meanwhile": {
 		given: []func(*Snapshot){available, queued, queueGone, serial, live},
-		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
+		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnLook},
 	},
 	"also for a task whose turn had come": {
 		given: []func(*Snapshot){available, queued, queueGone, admitted},
-		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnPatience},
+		want:  want{Rule: RuleAwaitTurn, Status: "Available attempt 0", Waiting: "QueueMissing", Ready: "False/QueueMissing", Requeue: turnLook},
 	},
 	"the next attempt waits for a turn, too": {
 		given: []func(*Snapshot){backedOff, pauseOver, queued, awaits(queue.QueueConcurrency, 7)},
@@ -166,7 +169,7 @@ func paused(mode v1alpha1.PauseMode) func(*Snapshot) {
 }
 
 func waitsForTurn(status, reason string) want {
-	return want{Rule: RuleAwaitTurn, Turn: "place", Status: status, Waiting: reason, Ready: "False/" + reason, Requeue: turnPatience}
+	return want{Rule: RuleAwaitTurn, Turn: "place", Status: status, Waiting: reason, Ready: "False/" + reason, Requeue: turnLook}
 }
 
 func TestWhatATaskIsToldWhileItWaitsForItsTurn(t *testing.T) {

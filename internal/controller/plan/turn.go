@@ -2,9 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,9 +12,15 @@ import (
 	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
-// turnPatience is when a task that waits for its turn looks again, should nobody wake it: by then it may be told more exactly how
-// far its turn is. Whose turn has come is woken.
+// turnPatience is when a task that waits for its turn looks again, should nobody wake it, at the earliest: by then it may be told more
+// exactly how far its turn is. Whose turn has come is woken.
 const turnPatience = 2 * time.Minute
+
+// nextLook is that for this task. All that wait begin to at the same time when a queue changes, or an operator starts, and would go on to
+// look at the same time.
+func (s *Snapshot) nextLook() time.Duration {
+	return turnPatience + time.Duration(s.Jitter*float64(turnPatience/2))
+}
 
 // grantProblems are the reasons for which a task that has its turn is not granted.
 var grantProblems = []string{v1alpha1.WaitingWorkerRole, v1alpha1.WaitingEpochMissing, v1alpha1.WaitingQueueRevision}
@@ -54,7 +58,7 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 		return Plan{}, false
 	case s.isQueueMissing():
 		p := s.write(s.status(), waiting{v1alpha1.WaitingQueueMissing, fmt.Sprintf("there is no TaskQueue %s in the namespace", name)})
-		p.Requeue = turnPatience
+		p.Requeue = s.nextLook()
 		return p, true
 	case s.GrantProblem != nil:
 		return Plan{}, false
@@ -63,42 +67,11 @@ func awaitTurn(s *Snapshot) (Plan, bool) {
 	case s.Turn.Admitted:
 		return Plan{}, false
 	case s.Turn.Waiting == nil || s.Turn.Waiting.Reason == queue.Queued: // nobody knows yet; whoever does will wake the task
-		return Plan{KeepPlace: true, Requeue: turnPatience}, true
+		return Plan{KeepPlace: true, Requeue: s.nextLook()}, true
 	}
 	p := s.write(s.status(), s.turnOf(s.Turn.Waiting))
-	p.KeepPlace, p.Requeue = true, turnPatience
+	p.KeepPlace, p.Requeue = true, s.nextLook()
 	return p, true
-}
-
-// turnOf says what a task waits for in its queue, about where it stands, and who holds the capacity. So that a task is written a few
-// times and not whenever another one has ended, what stands is kept until the reason is another one, or its place has halved: who holds
-// the capacity is as of then.
-func (s *Snapshot) turnOf(w *queue.Waiting) waiting {
-	stands := fmt.Sprintf("TaskQueue %s: %s; the task is among the next %d", s.Task.Spec.QueueName, s.limitOf(w), roughly(w.Position))
-	if w.Reason == queue.QueuePaused {
-		stands = s.pausedQueue()
-	}
-	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
-	if was != nil && was.Status == metav1.ConditionTrue && was.Reason == string(w.Reason) && strings.HasPrefix(was.Message+";", stands+";") {
-		return waiting{string(w.Reason), was.Message}
-	}
-	return waiting{string(w.Reason), stands + byWhom(w)}
-}
-
-// limitOf names the limit.
-func (s *Snapshot) limitOf(w *queue.Waiting) string {
-	switch w.Reason {
-	case queue.QueueConcurrency:
-		return fmt.Sprintf("its concurrency of %d is used up", w.Limit)
-	case queue.TenantConcurrency:
-		return fmt.Sprintf("the concurrency of %d of tenant %s is used up", w.Limit, s.Task.TenantName())
-	case queue.RateLimited:
-		return fmt.Sprintf("it starts %d in %s", w.Limit, w.Period)
-	case queue.BreakerOpen:
-		return "its breaker is open"
-	case queue.QueuePaused, queue.Queued:
-	}
-	return string(w.Reason)
 }
 
 // pausedQueue says that the queue is paused.
@@ -112,21 +85,6 @@ func (s *Snapshot) isQueueMissing() bool { return s.Task.Spec.QueueName != "" &&
 // isDraining reports whether the task's queue stops what runs.
 func (s *Snapshot) isDraining() bool {
 	return s.Queue != nil && s.Queue.Spec.Paused == v1alpha1.PauseDrain
-}
-
-// roughly is the least power of two that is not below n. Of a task that only moves forward it changes as often as its place halves.
-func roughly(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
-
-// byWhom names some of those that hold the capacity; empty: none is short.
-func byWhom(w *queue.Waiting) string {
-	if len(w.Holders) == 0 || w.Reason != queue.QueueConcurrency && w.Reason != queue.TenantConcurrency {
-		return ""
-	}
-	others := ""
-	if n := w.HeldBy - len(w.Holders); n > 0 {
-		others = fmt.Sprintf(", and %d more", n)
-	}
-	return "; held by LeasedTask " + strings.Join(w.Holders, ", ") + others
 }
 
 // result is what a plan puts on record of an attempt, as the breaker of the task's queue takes it; nil: nothing. That an attempt was
