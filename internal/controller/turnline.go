@@ -18,21 +18,34 @@ type line struct {
 	name    types.NamespacedName
 	queue   *queue.Queue
 	places  map[string]*place // by the UID of the task
-	version version           // of the TaskQueue; empty: there is none
 	breaker *queue.Breaker    // nil: it has none
+
+	version    version // of the TaskQueue; empty: there is none
+	uid        types.UID
+	generation int64 // of what was learnt
 }
 
 func newLine(name types.NamespacedName, now time.Time) *line {
 	return &line{name: name, queue: queue.New(queue.Limits{}, now), places: map[string]*place{}}
 }
 
-// learn takes the TaskQueue's limits.
+// learn takes the TaskQueue's limits, if they may have changed: its status is written every few seconds. Of one that was made anew the
+// breaker is another, too.
 func (l *line) learn(tq *v1alpha1.TaskQueue, now time.Time) {
-	if l.version.isBefore(tq.ResourceVersion) {
-		l.version = version(tq.ResourceVersion)
-		l.queue.Limit(limitsOf(&tq.Spec), now)
-		l.guard(tq, now)
+	if !l.version.isBefore(tq.ResourceVersion) {
+		return
 	}
+	isSame := l.version != "" && l.uid == tq.UID
+	isLearnt := isSame && l.generation == tq.Generation
+	l.version, l.uid, l.generation = version(tq.ResourceVersion), tq.UID, tq.Generation
+	if isLearnt {
+		return
+	}
+	if !isSame {
+		l.breaker = nil
+	}
+	l.queue.Limit(limitsOf(&tq.Spec), now)
+	l.guard(tq, now)
 }
 
 // guard takes the breaker's settings. A breaker that this process has not known goes on from what another has written of it.

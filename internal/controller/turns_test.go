@@ -228,7 +228,7 @@ func TestAChangedQueueIsLearntOfOnceAndADeletedOneLetsNobodyStart(t *testing.T) 
 	w := newTurns(t, 1)
 	w.asks("a", "b", "c")
 	raised := w.queue.DeepCopy()
-	raised.ResourceVersion, raised.Spec.Concurrency = "2", 2
+	raised.ResourceVersion, raised.Generation, raised.Spec.Concurrency = "2", 2, 2
 	w.Learn(raised)
 	w.wants("woken by a higher limit", []string{"b"}, w.woken)
 	w.Learn(w.queue) // late
@@ -244,6 +244,43 @@ func TestAChangedQueueIsLearntOfOnceAndADeletedOneLetsNobodyStart(t *testing.T) 
 	w.wants("woken while b holds the capacity of the new queue", []string{"b"}, w.woken)
 	w.See(w.is("b", v1alpha1.PhaseCompleted), nil)
 	w.wants("woken after", []string{"b", "c"}, w.woken)
+}
+
+// TestAWrittenStatusIsNoReasonToLearnTheLimitsAgain: of ten thousand tenants each would be given its share anew, every few seconds.
+func TestAWrittenStatusIsNoReasonToLearnTheLimitsAgain(t *testing.T) {
+	w := newTurns(t, 1)
+	w.asks("a", "b")
+	written := w.queue.DeepCopy()
+	written.ResourceVersion, written.Spec.Concurrency = "2", 2 // by which the test sees whether it is looked at
+	w.Learn(written)
+	w.wants("woken", nil, w.woken)
+	changed := written.DeepCopy()
+	changed.ResourceVersion, changed.Generation = "3", 2
+	w.Learn(changed)
+	w.wants("woken by a change", []string{"b"}, w.woken)
+}
+
+// TestAQueueThatWasMadeAnewHasABreakerOfItsOwn: whether or not it was seen to be gone.
+func TestAQueueThatWasMadeAnewHasABreakerOfItsOwn(t *testing.T) {
+	for name, isSeen := range map[string]bool{"seen to be gone": true, "made again at once": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newTurns(t, 2)
+			w.queue.UID, w.queue.Spec.Breaker = "one", v1alpha1.BreakerSpec{SameFailures: 1}
+			w.asks("a")
+			w.See(w.is("a", v1alpha1.PhaseRunning), w.term(true))
+			w.Observe(w.task("a"), queue.Result{ID: "uid of a", Outcome: queue.Failed, Fingerprint: "x", Started: start})
+			w.wants("admitted", nil, w.asks("b"))
+			if isSeen {
+				w.QueueGone(client.ObjectKeyFromObject(w.queue))
+			}
+			again := w.queue.DeepCopy()
+			again.ResourceVersion, again.UID = "300", "another"
+			if is, _ := w.Learn(again); is.Breaker.State != queue.Closed {
+				t.Errorf("%+v", is.Breaker)
+			}
+			w.wants("woken", []string{"b"}, w.woken)
+		})
+	}
 }
 
 func TestNothingIsKeptOfAQueueThatIsGoneAndHasNoTasks(t *testing.T) {
