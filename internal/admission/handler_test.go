@@ -141,12 +141,14 @@ func TestAnOpenBreakerClosesTheQueueIfTheQueueSaysSo(t *testing.T) {
 		refuses  bool
 		retry    int32
 	}{
-		"open":           {says: v1alpha1.BreakerRefuse, state: "Open", refuses: true, retry: 25},
-		"held open":      {says: v1alpha1.BreakerRefuse, state: "Open", override: v1alpha1.BreakerForcedOpen, refuses: true, retry: 60},
-		"half-open":      {says: v1alpha1.BreakerRefuse, state: "HalfOpen"},
-		"closed":         {says: v1alpha1.BreakerRefuse, state: "Closed"},
-		"open, by unset": {state: "Open"},
-		"open, accepted": {says: v1alpha1.BreakerAccept, state: "Open"},
+		"open":                                  {says: v1alpha1.BreakerRefuse, state: "Open", refuses: true, retry: 25},
+		"held open":                             {says: v1alpha1.BreakerRefuse, state: "Open", override: v1alpha1.BreakerForcedOpen, refuses: true, retry: 60},
+		"half-open":                             {says: v1alpha1.BreakerRefuse, state: "HalfOpen"},
+		"held open, which no leader has read":   {says: v1alpha1.BreakerRefuse, state: "Closed", override: v1alpha1.BreakerForcedOpen, refuses: true, retry: 60},
+		"held closed, which no leader has read": {says: v1alpha1.BreakerRefuse, state: "Open", override: v1alpha1.BreakerForcedClosed},
+		"closed":                                {says: v1alpha1.BreakerRefuse, state: "Closed"},
+		"open, by unset":                        {state: "Open"},
+		"open, accepted":                        {says: v1alpha1.BreakerAccept, state: "Open"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -155,12 +155,23 @@ func limitsOf(queue *v1alpha1.TaskQueue) gate.Limits {
 	if whole, each := limits.Queue.Rate, &limits.Tenant.Rate; whole.Count > 0 && each.Count > 0 && each.Burst == 0 {
 		each.Burst = min(each.Count, cmp.Or(whole.Burst, whole.Count)) // more than all of them no tenant can have
 	}
-	state := &queue.Status.Breaker
-	limits.Closed = a.WhileBreakerOpen == v1alpha1.BreakerRefuse && state.State == "Open"
-	if limits.Closed && state.Since != nil && queue.Spec.Breaker.Override != v1alpha1.BreakerForcedOpen {
-		limits.Reopens = state.Since.Add(queue.Spec.Breaker.OpenFor())
+	if a.WhileBreakerOpen == v1alpha1.BreakerRefuse {
+		limits.Closed, limits.Reopens = isOpen(&queue.Spec.Breaker, &queue.Status.Breaker)
 	}
 	return limits
+}
+
+// isOpen is whether the breaker is open, and until when; zero: nobody knows. The word of a person counts before a leader has acted on it.
+func isOpen(spec *v1alpha1.BreakerSpec, status *v1alpha1.BreakerStatus) (is bool, until time.Time) {
+	switch {
+	case spec.Override == v1alpha1.BreakerForcedOpen:
+		return true, until
+	case spec.Override == v1alpha1.BreakerForcedClosed, status.State != "Open":
+		return false, until
+	case status.Since != nil:
+		until = status.Since.Add(spec.OpenFor())
+	}
+	return true, until
 }
 
 func rateOf(count, periodSeconds, burst int32) gate.Rate {
