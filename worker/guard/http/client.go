@@ -16,7 +16,8 @@ import (
 const tokenLifetime = 5 * time.Minute
 
 // Do signs the request, sends it through the proxy, and reads the guard's answer from the response: a response is returned only if
-// the upstream answered. now is the time at which the token is signed.
+// the upstream answered. A 502, 503 or 504 in its name, which may be a gateway's, is a [guard.UncertainError]. now is the time at which the
+// token is signed.
 func Do(client *http.Client, request *http.Request, key Key, resource string, token guard.Token, now time.Time) (*http.Response, error) {
 	signed, err := Sign(key, resource, token, now.Add(tokenLifetime))
 	if err != nil {

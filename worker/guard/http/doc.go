@@ -9,6 +9,10 @@
 // even. The proxy says so: the worker gets an [guard.UncertainError], the resource is marked as uncertain on disk until a later request is
 // answered, and the answers until then say so to newer workers (Fencing-Previous: uncertain).
 //
+// An answer of 502, 503, 504, or 520 and above is taken for no answer, and passed on as uncertain: it may be the word of a gateway in between
+// (a load balancer, a service mesh), which says the same whether it has sent the request on or not. A service that means "nothing was done"
+// says so with another status: 429, say. Any other answer, 500 too, is the service's own: it is done with the request, well or not.
+//
 // No guarantee: for requests that reach the upstream past this proxy (close that way by network policy or credentials); for GET,
 // HEAD and OPTIONS requests that change something; for upstreams that answer first and write later; for two resources by name that are
 // one in truth ([Config].Resource decides, and paths that are not in plain form are refused).

@@ -178,16 +178,29 @@ func (h *Handler) rewrite(r *httputil.ProxyRequest) {
 	sendOnce(r.Out.Header)
 }
 
-// answered looks at the upstream's answer. A gateway's word that it got none is none.
+// answered looks at the upstream's answer.
 func answered(answer *http.Response) error {
 	p, guarded := answer.Request.Context().Value(passageKey{}).(*passage)
 	if !guarded {
 		return nil
 	}
-	p.answered = answer.StatusCode != http.StatusBadGateway && answer.StatusCode != http.StatusGatewayTimeout
+	p.answered = !mayBeGateways(answer.StatusCode)
 	p.tell(answer.Header)
 	return nil
 }
+
+// mayBeGateways is true for an answer that may come from a gateway between here and the service: a load balancer, the proxy of a service mesh.
+// It gives these also after it has sent the request on and lost it, and nothing in them says which it was.
+func mayBeGateways(status int) bool {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return status >= firstUnregistered
+}
+
+// firstUnregistered is where the status codes begin that no standard has, and some gateways use: 520 to 530, 598, 599.
+const firstUnregistered = 520
 
 // unanswered is called when the upstream could not be reached or did not answer.
 func (h *Handler) unanswered(w http.ResponseWriter, r *http.Request, err error) {
