@@ -19,8 +19,9 @@
 //
 // One proxy uses one ledger, under a lock; a standby starts when the first has ended.
 //
-// Cost: one more hop for each request; one flushed write to disk when a mark rises, one unflushed otherwise; memory and disk for each resource ever
-// written (some 200 bytes). Requests to one resource queue up.
+// Cost: one more hop for each request; one write to disk that is flushed before it is forwarded, and one that is not once it is answered; memory and
+// disk for each resource ever written (some 200 bytes). Requests to one resource queue up, and flushes come one after another: with a disk that
+// takes 2 ms for one, a proxy takes no more than 500 guarded requests a second.
 //
 // Tokens are JWTs (HS256) with the claims tok, res and exp, so any language can make them. The signature keeps everybody without a key from
 // raising a mark, the expiry ends a leaked one, and a key can be limited to a prefix of resources. Somebody with a key can still raise a mark

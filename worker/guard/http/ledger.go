@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -19,9 +20,15 @@ type Ledger struct {
 
 	mu        sync.Mutex
 	resources map[string]*resource
-	journal   *os.File
+	journal   journal
 	lines     int   // in the journal
 	broken    error // the journal could not be written; no mark may rise any more
+}
+
+// journal is the file on disk.
+type journal interface {
+	io.WriteCloser
+	Sync() error
 }
 
 // resource is what is known of one.
@@ -75,8 +82,8 @@ func (l *Ledger) Look(name string) Entry {
 	return Entry{}
 }
 
-// begin waits until the resource is free, refuses a stale token, and puts the mark on disk. Until end is called the resource is held.
-// It reports how the resource was before.
+// begin waits until the resource is free, refuses a stale token, and puts on disk the mark, and that a request is on its way. Until end is
+// called the resource is held. It reports how the resource was before.
 func (l *Ledger) begin(ctx context.Context, name string, token guard.Token) (before Entry, end func(answered bool) error, err error) {
 	r, err := l.hold(ctx, name)
 	if err != nil {
@@ -93,7 +100,8 @@ func (l *Ledger) begin(ctx context.Context, name string, token guard.Token) (bef
 	if token < r.mark {
 		return before, nil, &guard.StaleError{Resource: name, Token: token, Mark: r.mark}
 	}
-	if err := l.write(line{Op: opBegin, Resource: name, Token: token}, token > r.mark); err != nil {
+	isOnDisk := token == r.mark && r.uncertain // by the flush of the request that is uncertain since: no end was written after it
+	if err := l.write(line{Op: opBegin, Resource: name, Token: token}, !isOnDisk); err != nil {
 		return before, nil, err
 	}
 	r.mark, r.uncertain = token, true
@@ -108,7 +116,7 @@ func (l *Ledger) end(name string, r *resource, answered bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.uncertain = false
-	return l.write(line{Op: opEnd, Resource: name, Token: r.mark}, false)
+	return l.write(line{Op: opEnd, Resource: name, Token: r.mark}, false) // if the disk loses it, an answered request is uncertain
 }
 
 func (l *Ledger) hold(ctx context.Context, name string) (*resource, error) {

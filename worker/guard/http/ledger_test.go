@@ -7,6 +7,11 @@ import (
 	"testing"
 )
 
+// unflushed saves the time of some ten thousand flushes.
+type unflushed struct{ journal }
+
+func (unflushed) Sync() error { return nil }
+
 func TestJournalIsShortened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	l, err := OpenLedger(path)
@@ -14,7 +19,9 @@ func TestJournalIsShortened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	for range slack {
+	l.journal = unflushed{l.journal}
+	const requests = slack/2 + 5 // of two lines each
+	for range requests {
 		_, end, err := l.begin(t.Context(), "/a", 7)
 		if err != nil {
 			t.Fatal(err)
@@ -24,8 +31,8 @@ func TestJournalIsShortened(t *testing.T) {
 		}
 	}
 	journal, err := os.ReadFile(path)
-	if lines := bytes.Count(journal, []byte("\n")); err != nil || lines > slack+2 {
-		t.Errorf("after %d requests the journal has %d lines, %v", slack, lines, err)
+	if lines := bytes.Count(journal, []byte("\n")); err != nil || lines > 20 {
+		t.Errorf("after %d requests the journal has %d lines, %v", requests, lines, err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
