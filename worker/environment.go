@@ -39,7 +39,7 @@ func open(getenv func(string) string) (*Task, error) {
 		IdempotencyKey: r.text(envIdempotencyKey),
 		Payload:        r.file(r.text(envPayloadFile)),
 		Deadline:       r.time(envDeadline),
-		resultFile:     getenv(envResultFile),
+		resultFile:     r.text(envResultFile), // missed at the end, it would cost what was done
 		checkpointFile: getenv(envCheckpointFile),
 		cancelFile:     getenv(envCancelFile),
 		voice:          newVoice(),

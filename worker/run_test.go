@@ -194,12 +194,22 @@ func TestWithoutTheSocketThereAreStillFiles(t *testing.T) {
 	}
 }
 
+// TestAPlaceForTheResultIsNeededFromTheStart: without one, what was done would be lost.
+func TestAPlaceForTheResultIsNeededFromTheStart(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, withSocket bool) {
+		p := newPlace(t, withSocket)
+		delete(p.env, envResultFile)
+		p.wantCode(p.run(func(context.Context, *Task) (any, error) { t.Error("it works"); return "r", nil }, nil), ExitUsage)
+	})
+}
+
 func TestAProgramThatTheAgentHasNotStarted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, false)
 	p.env = map[string]string{envAttempt: "0", envFencingToken: "1e9", envDeadline: "soon", envProbeAttempt: "1", envPayloadFile: "/nowhere"}
 	p.wantCode(p.run(func(context.Context, *Task) (any, error) { t.Error("it works"); return nil, nil }, nil), ExitUsage)
-	for _, want := range []string{envTask, envNamespace, envAttempt, envFencingToken, envIdempotencyKey, envDeadline, envProbeToken, "/nowhere"} {
+	for _, want := range []string{envTask, envNamespace, envAttempt, envFencingToken, envIdempotencyKey, envDeadline, envProbeToken, envResultFile, "/nowhere"} {
 		if !strings.Contains(p.log.text(), want) {
 			t.Errorf("the log does not name %s:\n%s", want, p.log.text())
 		}
