@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/leasehold-io/leasehold/worker/guard"
@@ -121,8 +122,13 @@ func (r *reader) file(path string) []byte {
 	return content
 }
 
+// replacing lets one write its draft at a time: who calls side by side would rename, or take away, the other's half.
+var replacing sync.Mutex
+
 // replace makes a file that appears with its content, or replaces one.
 func replace(path, content string) error {
+	replacing.Lock()
+	defer replacing.Unlock()
 	draft := path + ".draft"
 	if err := os.WriteFile(draft, []byte(content), 0o644); err != nil {
 		return err

@@ -2,8 +2,10 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -137,6 +139,29 @@ func TestCheckpoints(t *testing.T) {
 	p.wantCode(code, ExitFailed)
 	if p.read("checkpoint") != "-" {
 		t.Error("a refused checkpoint is written to the file")
+	}
+}
+
+// TestCheckpointsMayBeSavedSideBySide: each is saved whole, or replaced by another that is.
+func TestCheckpointsMayBeSavedSideBySide(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, false)
+	code := p.run(func(_ context.Context, task *Task) (any, error) {
+		errs := make([]error, 16)
+		var all sync.WaitGroup
+		for i := range errs {
+			all.Go(func() {
+				for range 50 {
+					errs[i] = errors.Join(errs[i], task.SaveCheckpoint(strings.Repeat(string(rune('a'+i)), MaxCheckpoint-i)))
+				}
+			})
+		}
+		all.Wait()
+		return nil, errors.Join(errs...)
+	}, nil)
+	p.wantCode(code, ExitDone)
+	if got := p.read("checkpoint"); got == "" || got != strings.Repeat(got[:1], MaxCheckpoint-int(got[0]-'a')) {
+		t.Errorf("the file holds %q", got)
 	}
 }
 
