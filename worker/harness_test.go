@@ -126,6 +126,7 @@ type fakeAgent struct {
 	silence    int
 	refuse     map[string]int // status for each path
 	isDeaf     bool           // who waits for a stop gets an error
+	hangUps    int            // so many times who asks for the task gets no answer
 	said       []string       // "path body"
 
 	told chan struct{} // closed once the worker is told to stop
@@ -184,6 +185,9 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.t.Errorf("%s %s is not in the document", r.Method, r.URL)
 		return
 	}
+	if f.hangsUp(r.URL.Path) {
+		panic(http.ErrAbortHandler)
+	}
 	input := &openapi3filter.RequestValidationInput{Request: judged, QueryParams: r.URL.Query(),
 		Route: &routers.Route{Spec: f.doc, Path: r.URL.Path, PathItem: item, Method: r.Method, Operation: item.GetOperation(r.Method)}}
 	if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
@@ -202,6 +206,16 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
+}
+
+func (f *fakeAgent) hangsUp(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if path != "/v1/task" || f.hangUps == 0 {
+		return false
+	}
+	f.hangUps--
+	return true
 }
 
 func (f *fakeAgent) answer(w http.ResponseWriter, r *http.Request, body string) {

@@ -105,15 +105,34 @@ func (p process) run(ctx context.Context, work, probe Work) (exitCode int) {
 	return p.fail(ctx, t, err)
 }
 
-// greet asks the socket what the environment does not say.
+// greetings is how often the socket is asked for the task, with pauses between, before the work begins without an answer.
+const (
+	greetings  = 4
+	greetPause = 250 * time.Millisecond
+)
+
+// shortestSilence is what the shortest lease leaves a worker whose heartbeats count.
+const shortestSilence = 7 * time.Second
+
+// greet asks the socket what the environment does not say. A socket that does not answer now may answer later, so it is kept. Until then
+// the checkpoint is that of the file, and the worker beats as if it had to.
 func (p process) greet(ctx context.Context, t *Task) {
 	if t.agent == nil {
 		return
 	}
-	h, err := t.agent.task(ctx)
+	var h hello
+	var err error
+	for n := range greetings {
+		if n > 0 {
+			sleep(ctx, greetPause<<(n-1))
+		}
+		if h, err = t.agent.task(ctx); err == nil {
+			break
+		}
+	}
 	if err != nil {
-		p.logf("going on with files alone: %v", err)
-		t.agent = nil
+		p.logf("the agent does not say more than the files do: %v", err)
+		t.HeartbeatTimeout = shortestSilence
 		return
 	}
 	t.Checkpoint = h.Checkpoint

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,41 @@ func TestWithoutTheSocketThereAreStillFiles(t *testing.T) {
 	p.wantCode(p.run(returns(nil, &Failure{Permanent: true, Err: errors.New("no")}), nil), ExitPermanent)
 	if p.read("log") != "no" {
 		t.Errorf("message %q", p.read("log"))
+	}
+}
+
+// TestAReadThatFailsDoesNotCostTheSocket: neither what it says of the task, nor what it is told later.
+func TestAReadThatFailsDoesNotCostTheSocket(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		hangUps    int
+		checkpoint string
+		silence    time.Duration
+	}{
+		"once":      {1, "of the socket", 22 * time.Second},
+		"and again": {2, "of the socket", 22 * time.Second},
+		"for good":  {1000, "of the file", 7 * time.Second}, // somebody may listen for heartbeats
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, true)
+			p.write("checkpoint", "of the file")
+			p.agent.checkpoint, p.agent.heartbeat, p.agent.silence, p.agent.hangUps = "of the socket", "Application", 22, tc.hangUps
+			code := p.run(func(_ context.Context, task *Task) (any, error) {
+				if task.Checkpoint != tc.checkpoint || task.HeartbeatTimeout != tc.silence {
+					t.Errorf("checkpoint %q, silence %v", task.Checkpoint, task.HeartbeatTimeout)
+				}
+				task.Heartbeat()
+				return "r", task.SaveCheckpoint("row 7")
+			}, nil)
+			p.wantCode(code, ExitDone)
+			words := p.agent.words()
+			slices.Sort(words) // the heartbeat goes on its own
+			if want := []string{`checkpoint {"checkpoint":"row 7"}`, "heartbeat", `result {"result":"r"}`}; !slices.Equal(words, want) {
+				t.Errorf("said %q, want %q", words, want)
+			}
+		})
 	}
 }
 

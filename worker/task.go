@@ -30,7 +30,8 @@ type Task struct {
 	// Deadline is when the worker will be told to stop because its time is over; zero: never. It comes from another clock, and is no
 	// deadline of the context: whoever is told to stop is told by the agent.
 	Deadline time.Time
-	// HeartbeatTimeout is how long the worker may say nothing (lease.heartbeat: Application); 0: as long as it likes.
+	// HeartbeatTimeout is how long the worker may say nothing (lease.heartbeat: Application); 0: as long as it likes. If the agent did not
+	// answer when it was asked, it is as short as it can be.
 	HeartbeatTimeout time.Duration
 	// Probe is set in a probe only.
 	Probe *Probe
