@@ -46,10 +46,12 @@ var exampleWorkers = map[string]func(t *testing.T) []string{
 		return []string{path}
 	},
 	"python": func(t *testing.T) []string {
-		if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		// Its own path, in case that python3 is a wrapper.
+		path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+		if err != nil {
 			t.Skip("no Python here; the end-to-end tests bring it along")
 		}
-		return []string{"/usr/bin/python3", "../../worker/examples/python/worker.py"}
+		return []string{strings.TrimSpace(string(path)), "../../worker/examples/python/worker.py"}
 	},
 	"shell": func(t *testing.T) []string {
 		script, err := os.ReadFile("../../worker/examples/shell/worker.sh")

@@ -14,22 +14,29 @@ import (
 
 // Order is the payload: {"rows": 20}.
 type Order struct {
-	Rows int64 `json:"rows"`
+	Rows *int64 `json:"rows"` // a pointer tells 0 from none
 }
 
 func main() { worker.Run(worker.JSON(work)) }
 
 func work(ctx context.Context, task *worker.Task, order Order) (any, error) {
-	begin, _ := strconv.ParseInt(task.Checkpoint, 10, 64) // none: from the start
-	for row := begin; row < order.Rows; row++ {
+	if order.Rows == nil || *order.Rows < 0 { // what JSON alone does not see
+		return nil, &worker.Failure{Reason: worker.ReasonPayloadInvalid, Permanent: true, NoEffect: true, Err: errors.New(`the payload is not {"rows": N}`)}
+	}
+	rows := *order.Rows
+	begin, err := strconv.ParseInt(task.Checkpoint, 10, 64)
+	if err != nil || begin < 0 { // none, or no number of a row: from the start
+		begin = 0
+	}
+	for row := begin; row < rows; row++ {
 		select {
 		case <-time.After(500 * time.Millisecond): // the work on a row, which is in a store after this
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if err := errors.Join(task.SaveCheckpoint(strconv.FormatInt(row+1, 10)), task.Progress(row+1, order.Rows, "rows")); err != nil {
+		if err := errors.Join(task.SaveCheckpoint(strconv.FormatInt(row+1, 10)), task.Progress(row+1, rows, "rows")); err != nil {
 			return nil, err
 		}
 	}
-	return fmt.Sprintf(`{"rows": %d, "from": %d}`, order.Rows, begin), nil
+	return fmt.Sprintf(`{"rows": %d, "from": %d}`, rows, begin), nil
 }

@@ -23,6 +23,10 @@ type Order struct {
 
 func main() {
 	api := carrier{url: os.Getenv("CARRIER_URL"), http: &http.Client{Timeout: time.Minute}}
+	if api.url == "" {
+		fmt.Fprintln(os.Stderr, "CARRIER_URL is not set")
+		os.Exit(worker.ExitUsage)
+	}
 	worker.RunWithProbe(worker.JSON(api.ship), api.find)
 }
 
