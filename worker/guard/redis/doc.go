@@ -5,9 +5,13 @@
 //
 // No guarantee, and this is Redis's own limit: after a failover to a replica that had not received the write, or a restart with
 // less than appendfsync always, the mark may be lower again, together with the data. Redis must not evict marks: [New]
-// refuses a server whose maxmemory-policy is one of allkeys. A command that fails in the middle (of a wrong type, say) leaves the earlier ones
-// done. Redis Cluster is not supported by this package, because its client repeats commands on its own; the script works there if mark
-// and keys share a hash slot.
+// refuses a server whose maxmemory-policy is one of allkeys. Redis Cluster is not supported by this package, because its client repeats
+// commands on its own; the script works there if mark and keys share a hash slot.
+//
+// Several commands are one step for others, but not all or nothing: Redis takes nothing back. When one fails (a value of another type, a user
+// who may not run it), those before it are done, those after it are not, and the mark is raised: [PartialError]. Let the command that can fail be
+// the first, or write what belongs together into one hash. A command takes up to [MaxArgs] arguments; write more with several, under the same
+// token.
 //
 // Cost: one script call in place of one command, one key without expiry for each resource ever written. See docs/benchmarks.md.
 //

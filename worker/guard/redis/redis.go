@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +16,9 @@ import (
 
 // MarkPrefix precedes the name of the resource in the key of its mark.
 const MarkPrefix = "leasehold:fence:"
+
+// MaxArgs is how many arguments a command may have beside its name and key: what Lua can pass on, rounded down.
+const MaxArgs = 7000
 
 // Script is fence.lua.
 //
@@ -30,8 +34,25 @@ type Guard struct{ client *redis.Client }
 type Command struct {
 	Name string
 	Key  string
-	Args []any // what follows the key, as go-redis takes it
+	Args []any // what follows the key, as go-redis takes it; at most MaxArgs
 }
+
+// PartialError says that a command has failed after those before it were done. Redis takes nothing back, so the write is there in part: it
+// holds a [guard.UncertainError], with what Redis said of the command.
+type PartialError struct {
+	Done int // so many commands, from the first
+	Of   int
+
+	uncertain *guard.UncertainError
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("the write of token %d to %q is there in part: %d of %d commands were done, the next failed: %v",
+		e.uncertain.Token, e.uncertain.Resource, e.Done, e.Of, e.uncertain.Err)
+}
+
+// Unwrap returns the [guard.UncertainError].
+func (e *PartialError) Unwrap() error { return e.uncertain }
 
 // New makes a guard. It refuses a client that repeats commands on its own (set Options.MaxRetries to -1), because a repeat can be refused
 // where the first try was done, and a server that may throw away marks.
@@ -50,13 +71,17 @@ func New(ctx context.Context, client *redis.Client) (*Guard, error) {
 }
 
 // Do runs the commands in one step if no higher token has written to the resource, and returns their answers as a script does: a missing
-// value is nil, a status is a string.
+// value is nil, a status is a string. An error of the first command means that nothing was written, one of a later command is a
+// [*PartialError].
 func (g *Guard) Do(ctx context.Context, resource string, token guard.Token, commands ...Command) ([]any, error) {
 	if err := guard.Validate(resource, token); err != nil {
 		return nil, err
 	}
 	keys, args := []string{MarkPrefix + resource}, []any{token.String()}
 	for _, c := range commands {
+		if len(c.Args) > MaxArgs {
+			return nil, fmt.Errorf("%s has %d arguments, at most %d are allowed", c.Name, len(c.Args), MaxArgs)
+		}
 		keys = append(keys, c.Key)
 		args = append(append(args, c.Name, len(c.Args)), c.Args...)
 	}
@@ -69,7 +94,7 @@ func (g *Guard) Do(ctx context.Context, resource string, token guard.Token, comm
 	case err == nil:
 		return nil, fmt.Errorf("the guard's script answers with %T", answer)
 	default:
-		return nil, classify(err, resource, token)
+		return nil, classify(err, resource, token, len(commands))
 	}
 }
 
@@ -86,23 +111,33 @@ func (g *Guard) Mark(ctx context.Context, resource string) (guard.Token, error) 
 }
 
 // classify tells a refusal, an error that Redis sent, and one from before anything was sent, from a lost answer.
-func classify(err error, resource string, token guard.Token) error {
-	if err == nil {
-		return nil
-	}
+func classify(err error, resource string, token guard.Token, commands int) error {
 	if answer, is := errors.AsType[redis.Error](err); is {
-		text, refused := strings.CutPrefix(answer.Error(), "STALE ")
-		if !refused {
-			return err
-		}
-		mark, err := guard.Parse(text)
-		if err != nil {
-			return err
-		}
-		return &guard.StaleError{Resource: resource, Token: token, Mark: mark}
+		return refusal(answer, resource, token, commands)
 	}
 	if dial, is := errors.AsType[*net.OpError](err); is && dial.Op == "dial" || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) {
 		return err
 	}
 	return &guard.UncertainError{Resource: resource, Token: token, Err: err}
+}
+
+// refusal reads an error that the script, or Redis, has sent.
+func refusal(answer redis.Error, resource string, token guard.Token, commands int) error {
+	kind, rest, _ := strings.Cut(answer.Error(), " ")
+	switch kind {
+	case "STALE":
+		mark, err := guard.Parse(rest)
+		if err != nil {
+			return err
+		}
+		return &guard.StaleError{Resource: resource, Token: token, Mark: mark}
+	case "PARTIAL":
+		number, said, _ := strings.Cut(rest, " ")
+		done, err := strconv.Atoi(number)
+		if err != nil {
+			return fmt.Errorf("the guard's script answers with %q", answer.Error())
+		}
+		return &PartialError{Done: done, Of: commands, uncertain: &guard.UncertainError{Resource: resource, Token: token, Err: errors.New(said)}}
+	}
+	return answer
 }
