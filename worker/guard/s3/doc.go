@@ -12,6 +12,9 @@
 // skips the first line. The random text is needed: an S3 store names an object's version by the hash of its content, so an object that
 // was replaced by an equal one under a higher token would look unchanged to a stale writer.
 //
+// Rights: s3:GetObject and s3:PutObject. To a role without s3:ListBucket S3 does not say that an object is not there, it forbids to read it.
+// [Guard.Put] and [Guard.Update] then write it on the condition that it is not there; if it is, the error says that it may not be read.
+//
 // Cost: a read before each write, and both again when another writer came between. For large data, upload it under a name of its own,
 // which nobody else uses, and put that name into a guarded object (see the example of [Guard.Put]).
 package s3

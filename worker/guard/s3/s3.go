@@ -56,9 +56,11 @@ func (g *Guard) Update(ctx context.Context, key string, token guard.Token, chang
 	if err := guard.Validate(key, token); err != nil {
 		return err
 	}
+	isThere := false // although it cannot be read
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		old, err := g.Get(ctx, key)
-		if err != nil {
+		isHidden := isForbidden(err)
+		if err != nil && (!isHidden || isThere) {
 			return err
 		}
 		if token < old.Mark {
@@ -71,10 +73,11 @@ func (g *Guard) Update(ctx context.Context, key string, token guard.Token, chang
 		if len(body) > maxBody {
 			return fmt.Errorf("%d bytes are too many for a guarded object, at most %d are allowed", len(body), maxBody)
 		}
-		overtaken, err := g.replace(ctx, key, token, old.etag, body)
+		overtaken, err := g.replace(ctx, key, token, old.etag, body) // what is hidden is written only if it is not there
 		if !overtaken {
 			return err
 		}
+		isThere = isHidden
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("other writers were faster until the end: %w", ctx.Err())
@@ -83,11 +86,14 @@ func (g *Guard) Update(ctx context.Context, key string, token guard.Token, chang
 	}
 }
 
-// Get reads the object. A key without one gives the zero Object.
+// Get reads the object. A key without one gives the zero Object, if the store says so: to a role without s3:ListBucket S3 says 403.
 func (g *Guard) Get(ctx context.Context, key string) (Object, error) {
 	answer, err := g.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &g.bucket, Key: &key})
 	if _, none := errors.AsType[*types.NoSuchKey](err); none {
 		return Object{}, nil
+	}
+	if isForbidden(err) {
+		return Object{}, fmt.Errorf("object %q may not be read (s3:GetObject), or there is none, which S3 says only to who has s3:ListBucket: %w", key, err)
 	}
 	if err != nil {
 		return Object{}, err
@@ -163,4 +169,10 @@ func isRace(err error) bool {
 func isGone(err error) bool {
 	answer, is := errors.AsType[smithy.APIError](err)
 	return is && answer.ErrorCode() == "NoSuchKey"
+}
+
+// isForbidden is also S3's answer to a role without s3:ListBucket that asks for an object that is not there.
+func isForbidden(err error) bool {
+	answer, is := errors.AsType[smithy.APIError](err)
+	return is && answer.ErrorCode() == "AccessDenied"
 }
