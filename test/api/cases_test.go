@@ -49,7 +49,7 @@ func TestCase11ARestartInPlaceIsRefusedAndNeverIsSaidForIt(t *testing.T) {
 		}
 	}
 	task := s.start("unsaid")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.must(s.untilPod(task).Spec.RestartPolicy == corev1.RestartPolicyNever, "an unset restartPolicy is not Never in the Pod")
 }
 
@@ -163,7 +163,7 @@ func gitOpsSeesNoDifference(t *testing.T, change func(*v1alpha1.LeasedTask)) {
 		}
 	}
 	task := &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "synced"}}
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	noDifference("claimed")
 	a := s.agentOf(task)
 	s.ok(a.claimTerm())
@@ -202,7 +202,7 @@ func TestKstatusReadsWhatTheAPIServerServes(t *testing.T) {
 	is(unseen, "LeasedTask", status.InProgressStatus)
 
 	task := s.start("done")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	is(task, "LeasedTask", status.InProgressStatus)
 	a := s.agentOf(task)
 	s.ok(a.claimTerm())

@@ -39,7 +39,7 @@ func oneAttempt(task *v1alpha1.LeasedTask) { task.Spec.Retry.MaxAttempts = 1 }
 func (s *scene) die(name string, change ...func(*v1alpha1.LeasedTask)) (*v1alpha1.LeasedTask, *v1alpha1.DeadLetter) {
 	s.Helper()
 	task := s.start(name, append([]func(*v1alpha1.LeasedTask){oneAttempt}, change...)...)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.fails(task, "cannot parse the payload")
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 	dead := &v1alpha1.DeadLetter{}
@@ -86,7 +86,7 @@ func TestCase30ADeadLetterThatCannotBeWrittenIsPendingAndNothingIsLost(t *testin
 		task.Spec.Payload = &payload
 		task.Spec.TTLSecondsAfterFinished = new(int32(0)) // Case 33: never before the dead letter exists
 	})
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.fails(task, "cannot parse the payload")
 	s.until(task, "waiting for its dead letter", waitsFor(v1alpha1.WaitingDeadLetterPending, "exceeded quota: none"))
 	version := task.ResourceVersion
@@ -154,7 +154,7 @@ func TestADeadLetterOfAnotherTaskIsNotTakenForOurs(t *testing.T) {
 	}
 	other.Spec.Task.Spec.Raw = []byte(`{}`)
 	s.ok(admin.Create(t.Context(), other))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.fails(task, "no")
 	s.until(task, "waiting for its name", waitsFor(v1alpha1.WaitingDeadLetterPending, "keeps another task, of UID other"))
 	s.ok(admin.Delete(t.Context(), other))
@@ -188,7 +188,7 @@ func TestCase30NothingIsWrittenIntoATerminatingNamespace(t *testing.T) {
 	s := sideBySide(t, nil)
 	quota := s.noDeadLetters()
 	task := s.start("doomed", oneAttempt)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.fails(task, "no")
 	s.until(task, "waiting for its dead letter", waitsFor(v1alpha1.WaitingDeadLetterPending, "exceeded quota"))
 	s.ok(admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))

@@ -42,7 +42,7 @@ func TestTheTotalTimeEndsATaskThatWaits(t *testing.T) {
 	later := s.start("later", total(2), func(task *v1alpha1.LeasedTask) {
 		task.Spec.StartAfter = new(metav1.NewTime(time.Now().Add(2 * time.Second)))
 	})
-	s.until(waits, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(waits, 1)
 	s.fails(waits, "not yet")
 	s.untilOutOfTime(starts) // its Pod has no kubelet
 	s.must(len(starts.Status.History) == 1 && starts.Status.History[0].Outcome == v1alpha1.AttemptStopped, "history %+v", starts.Status.History)
@@ -56,7 +56,7 @@ func TestTheTotalTimeEndsATaskThatWaits(t *testing.T) {
 func TestTheTotalTimeStopsAWorker(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("works", total(6))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	told := ""
 	for _, v := range s.untilPod(task).Spec.Containers[0].Env {
 		if v.Name == env.AgentTaskDeadline {
@@ -74,7 +74,7 @@ func TestTheTotalTimeStopsAWorker(t *testing.T) {
 	s.must(entry.Outcome == v1alpha1.AttemptStopped && entry.Reason == fencing.ReasonDeadlineExceeded && dead.Spec.Failures+dead.Spec.Disruptions == 0, "dead letter %+v", dead.Spec)
 
 	wins := s.start("wins", total(5))
-	s.until(wins, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(wins, 1)
 	a = s.agentOf(wins)
 	s.ok(a.claimTerm())
 	a.untilTold(fencing.ReasonDeadlineExceeded)
@@ -93,7 +93,7 @@ func TestCase25TheTotalTimeStandsStillWhileTheTaskIsSuspended(t *testing.T) {
 	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
 	s.must(task.ResourceVersion == version, "a task whose clock stands still is written")
 	s.ok(s.edit(task, suspended(false)))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	left := time.Until(task.Status.Deadline.Time)
 	s.must(left > 20*time.Second && left <= 31*time.Second && task.Status.RemainingSeconds == nil, "%s are left: %+v", left, task.Status)
 

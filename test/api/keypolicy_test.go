@@ -41,10 +41,7 @@ func stoppedFor(reason string) fencing.Submission {
 
 func TestReplaceStopsTheHolderAndRunsOnceItHasStopped(t *testing.T) {
 	s := sideBySide(t, nil)
-	first := s.start("v1", alone("site"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(first)
-	s.ok(a.claimTerm())
+	first, a := s.claimed("v1", alone("site"))
 	second := s.start("v2", alone("site"), replacing)
 	s.until(second, "next", waitsFor(v1alpha1.WaitingKeyBusy, "this task is to have it next"))
 	stop := a.untilTold(fencing.ReasonSuperseded)
@@ -58,31 +55,25 @@ func TestReplaceStopsTheHolderAndRunsOnceItHasStopped(t *testing.T) {
 	s.until(first, "superseded", supersededBy("v2"))
 	s.must(first.Status.History[0].Outcome == v1alpha1.AttemptStopped && first.Status.DeadLetterName == "" && len(first.Status.History) == 1, "history %+v", first.Status.History)
 	s.untilEvent(first.UID, "Superseded")
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 	s.completes(second, "42")
 	s.untilUnlocked(key.Concurrency, "site")
 }
 
 func TestASuccessThatIsSubmittedFirstWinsOverItsReplacement(t *testing.T) {
 	s := sideBySide(t, nil)
-	first := s.start("v1", alone("site"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(first)
-	s.ok(a.claimTerm())
+	first, a := s.claimed("v1", alone("site"))
 	second := s.start("v2", alone("site"), replacing)
 	a.untilTold(fencing.ReasonSuperseded)
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted, Result: new("41")}))
 	s.until(first, "completed", in(v1alpha1.PhaseCompleted, 1))
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 }
 
 // TestOfSeveralReplacementsTheNewestSurvives, whatever the others are: holder, waiter, or replacement in its turn.
 func TestOfSeveralReplacementsTheNewestSurvives(t *testing.T) {
 	s := sideBySide(t, nil)
-	holder := s.start("v1", alone("site"))
-	s.until(holder, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(holder)
-	s.ok(a.claimTerm())
+	holder, a := s.claimed("v1", alone("site"))
 	queued := s.start("v2", alone("site"))
 	s.until(queued, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask v1"))
 	between := s.start("v3", alone("site"), replacing)
@@ -94,7 +85,7 @@ func TestOfSeveralReplacementsTheNewestSurvives(t *testing.T) {
 	}
 	a.untilTold(fencing.ReasonSuperseded)
 	s.ok(a.submit(stoppedFor(fencing.ReasonSuperseded)))
-	s.until(newest, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(newest, 1)
 	s.until(holder, "superseded", func(task *v1alpha1.LeasedTask) bool { return task.Status.Phase == v1alpha1.PhaseCancelled })
 	s.completes(newest, "42")
 	s.until(later, "granted, for it is newer", in(v1alpha1.PhaseClaimed, 1))
@@ -120,10 +111,10 @@ func TestAHolderOfWhichNothingRunsIsReplacedAtOnce(t *testing.T) {
 			first := s.start("v1", alone("site"), func(task *v1alpha1.LeasedTask) {
 				task.Spec.Retry = v1alpha1.RetrySpec{Backoff: v1alpha1.BackoffSpec{InitialSeconds: 600, MaxSeconds: 600, Jitter: v1alpha1.JitterNone}}
 			})
-			s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(first, 1)
 			rest(s, first)
 			second := s.start("v2", alone("site"), replacing)
-			s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(second, 1)
 			s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(first), first))
 			ready := meta.FindStatusCondition(first.Status.Conditions, v1alpha1.ConditionReady)
 			s.must(first.Status.Phase == v1alpha1.PhaseCancelled && ready.Reason == v1alpha1.ReasonSuperseded, "%s: %+v", cluster.Describe(first), ready)
@@ -140,17 +131,14 @@ func TestARequestStandsWhateverBecomesOfWhoeverMadeIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := set(t, nil)
-			first := s.start("v1", alone("site"))
-			s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
-			a := s.agentOf(first)
-			s.ok(a.claimTerm())
+			first, a := s.claimed("v1", alone("site"))
 			second := s.start("v2", alone("site"), replacing)
 			third := s.start("v3", alone("site"))
 			a.untilTold(fencing.ReasonSuperseded)
 			s.ok(end(s, second))
 			s.ok(a.submit(stoppedFor(fencing.ReasonSuperseded)))
 			s.until(first, "superseded", supersededBy("v2"))
-			s.until(third, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(third, 1)
 			s.completes(third, "42")
 			s.untilUnlocked(key.Concurrency, "site")
 		})
@@ -160,10 +148,7 @@ func TestARequestStandsWhateverBecomesOfWhoeverMadeIt(t *testing.T) {
 // TestAKeyThatIsPromisedIsFreeOnceItsTaskIsGone: it never had a process, so nobody waits for one.
 func TestAKeyThatIsPromisedIsFreeOnceItsTaskIsGone(t *testing.T) {
 	s := sideBySide(t, nil)
-	first := s.start("v1", alone("site"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(first)
-	s.ok(a.claimTerm())
+	first, a := s.claimed("v1", alone("site"))
 	second := s.start("v2", alone("site"), replacing)
 	a.untilTold(fencing.ReasonSuperseded)
 	s.ok(s.edit(second, suspended(true)))
@@ -172,7 +157,7 @@ func TestAKeyThatIsPromisedIsFreeOnceItsTaskIsGone(t *testing.T) {
 	third := s.start("v3", alone("site"))
 	s.until(third, "behind the one that is suspended", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask v2 is to have"))
 	s.ok(admin.Delete(t.Context(), second))
-	s.until(third, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(third, 1)
 }
 
 func TestAKeyThatIsBlockedIsNotReplaced(t *testing.T) {
@@ -186,9 +171,9 @@ func TestAKeyThatIsBlockedIsNotReplaced(t *testing.T) {
 	s.mustNotHaveRun(second)
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	replay := s.replayOf(s.untilAnswered(dead, 1))
-	s.until(replay, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(replay, 1)
 	s.completes(replay, "41")
-	s.until(third, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(third, 1)
 }
 
 func TestRejectDoesNotRunBesideAnotherTask(t *testing.T) {
@@ -210,7 +195,7 @@ func TestRejectDoesNotRunBesideAnotherTask(t *testing.T) {
 	replay := s.replayOf(s.untilAnswered(dead, 1))
 	s.until(replay, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
 	s.completes(first, "42")
-	s.until(replay, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(replay, 1)
 }
 
 // TestRejectWaitsForAKeyThatIsAboutToBeFree: whoever has seen that the holder has finished may start the next one.
@@ -218,15 +203,15 @@ func TestRejectWaitsForAKeyThatIsAboutToBeFree(t *testing.T) {
 	s := sideBySide(t, nil)
 	previous := s.start("run-0", alone("db"), rejecting)
 	for i := range 8 {
-		s.until(previous, "granted", in(v1alpha1.PhaseClaimed, 1))
+		s.untilGranted(previous, 1)
 		s.completes(previous, "42")
 		previous = s.start("run-"+string(rune('1'+i)), alone("db"), rejecting)
 	}
-	s.until(previous, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(previous, 1)
 	s.ok(admin.Delete(t.Context(), previous)) // its worker may run on: the key is not free, but will be
 	next := s.start("run-9", alone("db"), rejecting)
 	s.until(next, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask "+previous.Name))
-	s.until(next, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(next, 1)
 }
 
 func TestWhatIsRefusedOfKeyPolicies(t *testing.T) {

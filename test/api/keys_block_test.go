@@ -34,7 +34,7 @@ func TestADeadLetterBlocksItsKeysUntilItIsReplayedWithSuccess(t *testing.T) {
 	s.ok(admin.Delete(t.Context(), task))
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	cancelledReplay := s.replayOf(s.untilAnswered(dead, 1))
-	s.until(cancelledReplay, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(cancelledReplay, 1)
 	s.must(s.lock(key.Idempotency, "order-7").Holder == string(cancelledReplay.UID) && s.lock(key.Concurrency, "db").Holder == string(cancelledReplay.UID),
 		"the replay does not have the keys")
 	s.ok(s.edit(cancelledReplay, cancelled))
@@ -42,10 +42,10 @@ func TestADeadLetterBlocksItsKeysUntilItIsReplayedWithSuccess(t *testing.T) {
 	isBlocked()
 	s.ok(s.ask(admin, dead, `{"request": 2}`))
 	replay := s.replayOf(s.untilAnswered(dead, 2))
-	s.until(replay, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(replay, 1)
 	s.completes(replay, "42")
 	s.until(same, "attached", attachedTo(replay.Name, "42"))
-	s.until(serial, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(serial, 1)
 }
 
 func TestADeadLetterThatIsDeletedBlocksNoMore(t *testing.T) {
@@ -54,7 +54,7 @@ func TestADeadLetterThatIsDeletedBlocksNoMore(t *testing.T) {
 	second := s.start("second", alone("db"))
 	s.until(second, "blocked", waitsFor(v1alpha1.WaitingKeyBlocked, "DeadLetter "+dead.Name))
 	s.ok(admin.Delete(t.Context(), dead))
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 }
 
 func TestADeadLetterThatIsDiscardedBlocksNoMore(t *testing.T) {
@@ -65,7 +65,7 @@ func TestADeadLetterThatIsDiscardedBlocksNoMore(t *testing.T) {
 	discarded := dead.DeepCopy()
 	discarded.Spec.Discard.Reason = "not needed"
 	s.ok(admin.Patch(t.Context(), discarded, mergeFrom(dead)))
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 }
 
 // TestTheReplayOfABlockerThatDiesBlocksInItsTurn, and the replay of that one has the key.
@@ -74,7 +74,7 @@ func TestTheReplayOfABlockerThatDiesBlocksInItsTurn(t *testing.T) {
 	_, dead := s.die("first", blocking, alone("db"))
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	replay := s.replayOf(s.untilAnswered(dead, 1))
-	s.until(replay, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(replay, 1)
 	s.fails(replay, "again")
 	s.until(replay, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 	second := s.start("second", alone("db"))
@@ -83,9 +83,9 @@ func TestTheReplayOfABlockerThatDiesBlocksInItsTurn(t *testing.T) {
 	s.ok(admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: replay.Status.DeadLetterName}, child))
 	s.ok(s.ask(admin, child, `{"request": 1}`))
 	grandchild := s.replayOf(s.untilAnswered(child, 1))
-	s.until(grandchild, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(grandchild, 1)
 	s.completes(grandchild, "42")
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 }
 
 // TestTwoReplaysOfOneTaskDoNotRunAtOnce: they have one idempotency key, that of their ancestor.
@@ -94,19 +94,19 @@ func TestTwoReplaysOfOneTaskDoNotRunAtOnce(t *testing.T) {
 	_, dead := s.die("order", func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("bad") })
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	first := s.replayOf(s.untilAnswered(dead, 1))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	s.ok(s.ask(admin, dead, `{"request": 2, "payload": "good"}`)) // a repair waits for how the other ends
 	second := s.replayOf(s.untilAnswered(dead, 2))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask "+first.Name))
 	s.fails(first, "still bad")
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 }
 
 // TestAWorkerCannotTouchAKey: not with the rights of a worker's Pod, not even from a Pod that is named like the holder.
 func TestAWorkerCannotTouchAKey(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("holder", alone("db"))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	namesake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: string(task.UID)},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/x"}}}}
 	s.ok(admin.Create(t.Context(), namesake))

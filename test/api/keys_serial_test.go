@@ -34,12 +34,7 @@ func TestFiftyTasksOfOneKeyNeverOverlap(t *testing.T) {
 	const count = 50
 	m := newMortal(t, 0, alone("ledger")) // of it, the cache is used
 	w := &serialWork{mortal: m, tasks: []*v1alpha1.LeasedTask{m.task}}
-	under, err := client.NewWithWatch(config, client.Options{Scheme: admin.Scheme()})
-	m.ok(err)
-	versions, err := under.Watch(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(m.namespace))
-	m.ok(err)
-	var judged sync.WaitGroup
-	judged.Go(func() { w.judge(versions) })
+	stop := follow(t, m.namespace, &coordinationv1.LeaseList{}, w.judge())
 	for i := range count - 1 {
 		w.tasks = append(w.tasks, m.start(fmt.Sprintf("t%02d", i), alone("ledger"), func(task *v1alpha1.LeasedTask) { task.Labels = map[string]string{handDriven: "true"} }))
 	}
@@ -49,8 +44,7 @@ func TestFiftyTasksOfOneKeyNeverOverlap(t *testing.T) {
 	}
 	w.play()
 	operators.Wait()
-	versions.Stop()
-	judged.Wait()
+	stop()
 	t.Logf("%d versions of Leases, %d terms, %d deaths", w.seen, w.terms, w.deaths)
 	m.must(len(w.problems) == 0, "%s", strings.Join(w.problems, "\n"))
 	m.must(w.terms >= count && w.deaths >= 5, "%d terms, %d deaths: this shows nothing", w.terms, w.deaths)
@@ -74,23 +68,18 @@ func (w *serialWork) problemf(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// judge follows the Leases: at most one term is open, and it is one of the task that has the key.
-func (w *serialWork) judge(versions watch.Interface) {
+// judge is told of every version of the Leases: at most one term is open, and it is one of the task that has the key.
+func (w *serialWork) judge() func(watch.EventType, *coordinationv1.Lease) {
 	open, holder := map[string]bool{}, ""
-	for event := range versions.ResultChan() {
-		lease, ok := event.Object.(*coordinationv1.Lease)
-		if !ok {
-			w.problemf("the watch broke: %+v", event.Object)
-			return
-		}
+	return func(kind watch.EventType, lease *coordinationv1.Lease) {
 		w.seen++
 		task := lease.Labels[mailbox.TaskLabel]
 		switch {
-		case lease.Labels[key.Label] != "" && event.Type == watch.Deleted:
+		case lease.Labels[key.Label] != "" && kind == watch.Deleted:
 			holder = ""
 		case lease.Labels[key.Label] != "":
 			holder = *lease.Spec.HolderIdentity
-		case !mailbox.Read(lease).IsOpen() || event.Type == watch.Deleted:
+		case !mailbox.Read(lease).IsOpen() || kind == watch.Deleted:
 			delete(open, task)
 		case !open[task]:
 			w.terms++

@@ -84,7 +84,7 @@ func (s *scene) podsOf(task *v1alpha1.LeasedTask) int {
 func TestTheSecondTaskOfAnIdempotencyKeyAttachesAndSoDoLaterOnes(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	second := s.start("second", once("order-7", "a"))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
 	s.completes(first, "42")
@@ -104,7 +104,7 @@ func TestTheSecondTaskOfAnIdempotencyKeyAttachesAndSoDoLaterOnes(t *testing.T) {
 func TestATaskWithoutSharedKeysHasNoKeyLease(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("plain")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.completes(task, "42")
 	leases := &coordinationv1.LeaseList{}
 	s.ok(admin.List(t.Context(), leases, client.InNamespace(s.namespace)))
@@ -115,14 +115,14 @@ func TestATaskWithoutSharedKeysHasNoKeyLease(t *testing.T) {
 func TestTheWorkerFindsTheKeyOfItsTask(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("keyed", once("order-7", "a"))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.must(s.idempotencyKey(task) == "order-7", "key %s", s.idempotencyKey(task))
 }
 
 func TestAnotherPayloadIsAConflictAtOnceAndLater(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	conflicts := func(name, why string) {
 		t.Helper()
 		task := s.start(name, once("order-7", "b"))
@@ -143,7 +143,7 @@ func TestAnotherPayloadIsAConflictAtOnceAndLater(t *testing.T) {
 // the payload that it has.
 func TestAKeyFollowsThePayloadOfItsHolder(t *testing.T) {
 	s := sideBySide(t, nil)
-	s.until(s.start("other", alone("db")), "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(s.start("other", alone("db")), 1)
 	first := s.start("first", once("order-7", "a"), alone("db"))
 	s.until(first, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask other"))
 	stale := s.lock(key.Idempotency, "order-7").Hash
@@ -161,11 +161,11 @@ func TestAKeyFollowsThePayloadOfItsHolder(t *testing.T) {
 func TestAnAnswerIsForgottenAfterItsRetention(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", once("order-7", "a"), func(task *v1alpha1.LeasedTask) { task.Spec.IdempotencyRetentionSeconds = 2 })
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	s.completes(first, "42")
 	s.untilUnlocked(key.Idempotency, "order-7")
 	second := s.start("second", once("order-7", "b"))
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 }
 
 func TestAKeyIsFreeWhenItsHolderEndsWithoutASuccess(t *testing.T) {
@@ -179,11 +179,11 @@ func TestAKeyIsFreeWhenItsHolderEndsWithoutASuccess(t *testing.T) {
 			t.Parallel()
 			s := set(t, nil)
 			first := s.start("first", oneAttempt, once("order-7", "a"), alone("db"))
-			s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(first, 1)
 			second := s.start("second", once("order-7", "a"), alone("db"))
 			s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
 			end(s, first)
-			s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(second, 1)
 			s.completes(second, "43")
 			s.untilUnlocked(key.Concurrency, "db")
 		})
@@ -219,7 +219,7 @@ func TestAConcurrencyKeyIsForOneTaskAtATime(t *testing.T) {
 			a := s.agentOf(running[0])
 			s.ok(a.claimTerm())
 			s.ok(a.submit(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))}))
-			s.until(running[0], "granted again", in(v1alpha1.PhaseClaimed, 2))
+			s.untilGranted(running[0], 2)
 		}
 		a := s.agentOf(running[0])
 		s.ok(a.claimTerm())
@@ -232,7 +232,7 @@ func TestAConcurrencyKeyIsForOneTaskAtATime(t *testing.T) {
 func TestASuspendedHolderKeepsItsKey(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	s.ok(s.edit(first, suspended(true)))
 	s.until(first, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
 	second := s.start("second", alone("db"))
@@ -242,15 +242,12 @@ func TestASuspendedHolderKeepsItsKey(t *testing.T) {
 	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(second), second))
 	s.must(second.ResourceVersion == version && s.lock(key.Concurrency, "db").ResourceVersion == held, "a task that waits, or its key, is written again")
 	s.ok(s.edit(first, suspended(false)))
-	s.until(first, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(first, 2)
 }
 
 func TestAHolderThatIsDeletedIsReplacedOnceNothingOfItCanRun(t *testing.T) {
 	s := sideBySide(t, nil)
-	first := s.start("first", alone("db"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(first)
-	s.ok(a.claimTerm())
+	first, a := s.claimed("first", alone("db"))
 	second := s.start("second", alone("db"))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
 	s.ok(admin.Delete(t.Context(), first))
@@ -262,7 +259,7 @@ func TestAHolderThatIsDeletedIsReplacedOnceNothingOfItCanRun(t *testing.T) {
 	term := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: mailbox.Name(string(first.UID))}}
 	s.ok(admin.Delete(t.Context(), term))
 	gone := time.Now()
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 	if waited := time.Since(gone); waited < 10*time.Second {
 		t.Errorf("granted %s after the term of the other was gone: its worker may have run", waited)
 	}
@@ -271,14 +268,14 @@ func TestAHolderThatIsDeletedIsReplacedOnceNothingOfItCanRun(t *testing.T) {
 func TestAKeyChangesHandsAtOnceAlsoIfItsHolderDoesNotStay(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"), func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(0)) })
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	second := s.start("second", alone("db"))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
 	a := s.agentOf(first)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted}))
 	ended := time.Now()
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 	if waited := time.Since(ended); waited > 8*time.Second { // the lease's duration is ten
 		t.Errorf("granted after %s", waited)
 	}
@@ -288,12 +285,12 @@ func TestAKeyChangesHandsAtOnceAlsoIfItsHolderDoesNotStay(t *testing.T) {
 func TestATermThatOutlivesItsTaskIsEnded(t *testing.T) {
 	s := sideBySide(t, nil)
 	first := s.start("first", alone("db"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	second := s.start("second", alone("db"))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask first"))
 	a := s.agentOf(first)
 	s.ok(admin.Delete(t.Context(), first))
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 	if err := a.claimTerm(); !apierrors.IsNotFound(err) {
 		t.Errorf("the Pod of the deleted task can still claim: %v", err)
 	}
@@ -309,7 +306,7 @@ func TestAKeyThatTheAPIServerDoesNotTakeIsWaitedFor(t *testing.T) {
 	task := s.start("refused", once("order-7", "a"))
 	s.until(task, "waiting", waitsFor(v1alpha1.WaitingKeyRefused, "exceeded quota: none"))
 	s.ok(admin.Delete(t.Context(), quota))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 }
 
 func TestWhatIsRefusedOfKeys(t *testing.T) {

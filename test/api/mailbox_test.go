@@ -23,7 +23,7 @@ import (
 func TestAnAgentReadsItsStopAndCannotTouchIt(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("told")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	a, worker := s.agentOf(task), s.speakerOf(s.untilPod(task))
 	patch := func(raw string) (string, error) {
 		lease := a.lease()

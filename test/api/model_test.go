@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -118,31 +117,19 @@ func newModelGround(t *testing.T) *modelGround {
 	fatal(err)
 	fatal(client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: modelNamespace}})))
 	fatal(client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "default"}})))
-	ctx, stop := context.WithCancel(t.Context())
-	t.Cleanup(stop)
-	versions, err := g.under.Watch(ctx, &v1alpha1.LeasedTaskList{}, client.InNamespace(modelNamespace))
-	fatal(err)
-	go g.listen(ctx, versions)
+	follow(t, modelNamespace, &v1alpha1.LeasedTaskList{}, g.listen)
 	return g
 }
 
 // listen gives every version of every task to its model.
-func (g *modelGround) listen(ctx context.Context, versions watch.Interface) {
-	for event := range versions.ResultChan() {
-		task, ok := event.Object.(*v1alpha1.LeasedTask)
-		if ctx.Err() != nil {
-			return
-		}
-		if !ok {
-			panic(fmt.Sprintf("the watch broke: %+v", event.Object)) // what is not seen cannot be judged
-		}
-		if event.Type != watch.Deleted {
-			g.books.wrote(task)
-			g.mu.Lock()
-			g.versions++
-			g.mu.Unlock()
-		}
+func (g *modelGround) listen(kind watch.EventType, task *v1alpha1.LeasedTask) {
+	if kind == watch.Deleted {
+		return
 	}
+	g.books.wrote(task)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.versions++
 }
 
 // asPod patches a term Lease with no more rights than the worker's Pod has.

@@ -35,10 +35,7 @@ func waitsFor(reason, text string) func(*v1alpha1.LeasedTask) bool {
 
 func TestASubmissionCompletesTheTaskAndALaterOneChangesNothing(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("done")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("done")
 	if err := a.claimTerm(); !apierrors.IsInvalid(err) {
 		t.Fatalf("a second claim: %v", err)
 	}
@@ -58,11 +55,11 @@ func TestASubmissionCompletesTheTaskAndALaterOneChangesNothing(t *testing.T) {
 func TestAFailedAttemptIsFollowedByOneWithAHigherToken(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("twice")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	token, a := task.Status.FencingToken, s.agentOf(task)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(7))}))
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 	if task.Status.FencingToken <= token || task.Status.Failures != 1 {
 		t.Errorf("status %+v", task.Status)
 	}
@@ -73,10 +70,7 @@ func TestAFailedAttemptIsFollowedByOneWithAHigherToken(t *testing.T) {
 
 func TestCase34RenewalsCostNoPass(t *testing.T) {
 	s := set(t, nil)
-	task := s.start("renewing")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("renewing")
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
 	time.Sleep(time.Second) // its own status write is still to be seen
 	before, version := passes(t), task.ResourceVersion
@@ -114,11 +108,8 @@ func passes(t *testing.T) (sum float64) {
 
 func TestAWorkerThatStopsRenewingIsReplacedAndCannotSubmit(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("silent")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	task, a := s.claimed("silent")
+	s.untilGranted(task, 2)
 	if err := a.submit(fencing.Submission{Outcome: fencing.Succeeded, Result: new("stale")}); !apierrors.IsInvalid(err) {
 		t.Errorf("a late submission: %v", err)
 	}
@@ -129,21 +120,15 @@ func TestAWorkerThatStopsRenewingIsReplacedAndCannotSubmit(t *testing.T) {
 
 func TestATermThatNoPatchCanRevokeIsRevokedByDeletion(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("wedged")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("wedged")
 	// An empty submission reads as none, and does not pass for none in a test. The policy keeps workers from it.
 	s.ok(a.patch([]byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1submission","value":""}]`)))
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 }
 
 func TestATermThatNoPatchCanStopIsRevokedByDeletion(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("wedged-too")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("wedged-too")
 	s.ok(a.patch([]byte(`[{"op":"add","path":"/metadata/annotations/leasehold.io~1submission","value":""}]`)))
 	s.ok(s.edit(task, cancelled))
 	s.untilCancelled(task, patience)
@@ -154,10 +139,7 @@ func TestATermThatNoPatchCanStopIsRevokedByDeletion(t *testing.T) {
 
 func TestALeaseCutShorterIsNotJudgedBeforeItsAgentHasFencedItself(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("shortened", func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 60 })
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("shortened", func(task *v1alpha1.LeasedTask) { task.Spec.Lease.DurationSeconds = 60 })
 	s.ok(a.patch([]byte(`[{"op":"add","path":"/spec/leaseDurationSeconds","value":10}]`)))
 	time.Sleep(15 * time.Second)
 	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(task), task))
@@ -183,7 +165,7 @@ func TestCase10APodThatViolatesPodSecurityGivesAConditionThatQuotesIt(t *testing
 func TestCase10ACompliantTemplateYieldsACompliantPod(t *testing.T) {
 	s := sideBySide(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	task := s.start("compliant")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.untilPod(task)
 }
 
@@ -231,7 +213,7 @@ func TestWithoutTheEpochThereAreNoGrants(t *testing.T) {
 	s.until(task, "waiting for the epoch", waitsFor(v1alpha1.WaitingEpochMissing, "is missing"))
 	cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: epoch.Namespace, Name: epoch.Name}, Data: map[string]string{controller.EpochKey: "1"}}
 	s.ok(admin.Create(t.Context(), cm))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 }
 
 func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {
@@ -246,7 +228,7 @@ func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {
 	}
 	binding.ResourceVersion = ""
 	s.ok(admin.Create(t.Context(), binding))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 }
 
 func TestCase09AStartTimeoutNamesItsCauseAndRemovesThePod(t *testing.T) {
@@ -271,7 +253,7 @@ func TestATimeToLiveDeletesTheFinishedTaskAndARaisedOneIsHonoured(t *testing.T) 
 	task := s.start("short-lived", func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(2)) })
 	kept := s.start("kept", func(task *v1alpha1.LeasedTask) { task.Spec.TTLSecondsAfterFinished = new(int32(4)) })
 	for _, task := range []*v1alpha1.LeasedTask{task, kept} {
-		s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+		s.untilGranted(task, 1)
 		a := s.agentOf(task)
 		s.ok(a.claimTerm())
 		s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded}))
@@ -297,7 +279,7 @@ var errStillThere = apierrors.NewBadRequest("it is still there")
 
 func TestAServiceAccountThatDoesNotExistIsNamedAndWaitedFor(t *testing.T) {
 	s := sideBySide(t, nil)
-	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1)) // the namespace has its binding
+	s.untilGranted(s.start("first"), 1) // the namespace has its binding
 	under := func(account string) func(*v1alpha1.LeasedTask) {
 		return func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = account }
 	}
@@ -310,7 +292,7 @@ func TestAServiceAccountThatDoesNotExistIsNamedAndWaitedFor(t *testing.T) {
 	s.must(impossible.ResourceVersion == version, "waiting writes: %s, then %s", version, impossible.ResourceVersion)
 
 	s.ok(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "mine"}}))
-	s.until(missing, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(missing, 1)
 	binding := &rbacv1.RoleBinding{}
 	s.ok(admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: controller.WorkerRole}, binding))
 	s.must(len(binding.Subjects) == 2, "the worker role is bound to %+v, want default and mine", binding.Subjects)
@@ -318,7 +300,7 @@ func TestAServiceAccountThatDoesNotExistIsNamedAndWaitedFor(t *testing.T) {
 
 func TestOneNamespaceGivesTheWorkerRoleToABoundedNumberOfAccounts(t *testing.T) {
 	s := sideBySide(t, nil)
-	s.until(s.start("first"), "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(s.start("first"), 1)
 	binding := &rbacv1.RoleBinding{}
 	s.ok(admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: controller.WorkerRole}, binding))
 	full := binding.DeepCopy()

@@ -84,7 +84,7 @@ func TestCase32APayloadFromASecretIsNowhereButInTheSecret(t *testing.T) {
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	again := s.replayOf(s.untilAnswered(dead, 1))
 	s.must(again.Spec.PayloadFrom == spec.PayloadFrom && again.Spec.Payload == nil, "replay %+v", again.Spec)
-	s.until(again, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(again, 1)
 	s.untilPod(again)
 	s.fails(again, "cannot parse the payload either")
 	s.until(again, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
@@ -92,7 +92,7 @@ func TestCase32APayloadFromASecretIsNowhereButInTheSecret(t *testing.T) {
 	s.ok(s.ask(admin, dead, `{"request": 2, "payload": "mended"}`))
 	mended := s.replayOf(s.untilAnswered(dead, 2))
 	s.must(!mended.Spec.HasPayloadSource() && *mended.Spec.Payload == "mended", "replay %+v", mended.Spec)
-	s.until(mended, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(mended, 1)
 	s.must(s.untilPod(mended).Annotations[v1alpha1.PayloadAnnotation] == "mended", "Pod without its payload")
 
 	s.untilEvent(dead.UID, "Replayed")
@@ -108,7 +108,7 @@ func TestCase32APayloadFromASecretIsNowhereButInTheSecret(t *testing.T) {
 func TestCase09APayloadThatIsMissingIsNamedAndOnceItIsThereTheTaskRuns(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("early", fromSecret("nope", "body"))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	granted, pod := time.Now(), s.untilPod(task)
 	s.ok(admin.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}))
 	s.ok(admin.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
@@ -136,7 +136,7 @@ func TestCase09APayloadThatIsMissingIsNamedAndOnceItIsThereTheTaskRuns(t *testin
 func TestCase09APayloadThatStaysMissingEndsTheTaskWithThatCause(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("never", fromSecret("nope", "body"), func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 8 })
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	pod := s.untilPod(task)
 	s.ok(admin.Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: s.namespace, Name: "never.1"},

@@ -19,7 +19,7 @@ func TestABreakerStopsAFloodAndLetsAFewTry(t *testing.T) {
 	var tasks []*v1alpha1.LeasedTask
 	for i := range 3 {
 		task := s.start(fmt.Sprintf("task-%d", i), inQueue("bulk"), once)
-		s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+		s.untilGranted(task, 1)
 		tasks = append(tasks, task)
 	}
 	agents := make([]*agent, len(tasks))
@@ -52,7 +52,7 @@ func TestABreakerStopsAFloodAndLetsAFewTry(t *testing.T) {
 	a := s.agentOf(probe)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted}))
-	s.until(other, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(other, 1)
 	s.untilQueue(tq, "closed", isOpen(v1alpha1.ReasonBreakerClosed))
 
 	s.changeQueue(tq, func(spec *v1alpha1.TaskQueueSpec) { spec.Breaker.Override = v1alpha1.BreakerForcedOpen })
@@ -60,5 +60,5 @@ func TestABreakerStopsAFloodAndLetsAFewTry(t *testing.T) {
 	last := s.start("last", inQueue("bulk"))
 	s.until(last, "waiting", waitsFor(v1alpha1.WaitingBreakerOpen, "its breaker is open"))
 	s.changeQueue(tq, func(spec *v1alpha1.TaskQueueSpec) { spec.Breaker.Override = v1alpha1.BreakerForcedClosed })
-	s.until(last, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(last, 1)
 }

@@ -75,7 +75,7 @@ func TestATaskOfFiveLinesRunsWhatItsQueueGaveAtItsFirstGrant(t *testing.T) {
 	s := sideBySide(t, nil)
 	queue := s.queue(func(spec *v1alpha1.TaskQueueSpec) { spec.Defaults.Retry.MaxAttempts = 3 })
 	task := s.start("mail-1", leaveToQueue)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	fixed := task.Status.QueueRevision
 	s.must(fixed != "" && task.Spec.Template == nil && task.Generation == 1, "status %+v, spec %+v", task.Status, task.Spec)
 	revision := &appsv1.ControllerRevision{}
@@ -93,17 +93,17 @@ func TestATaskOfFiveLinesRunsWhatItsQueueGaveAtItsFirstGrant(t *testing.T) {
 		spec.Template.Spec.Containers[0].Image, spec.Defaults.StopGraceSeconds, spec.Defaults.Retry.MaxAttempts = "second", 9, 1
 	})
 	s.fails(task, "not yet")
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 	ran(task, "first", 7)
 
 	next := s.start("mail-2", leaveToQueue)
-	s.until(next, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(next, 1)
 	ran(next, "second", 9)
 
 	s.ok(admin.Delete(t.Context(), queue))
 	s.queue(func(spec *v1alpha1.TaskQueueSpec) { spec.Template.Spec.Containers[0].Image = "third" })
 	s.fails(task, "not yet")
-	s.until(task, "granted a third time", in(v1alpha1.PhaseClaimed, 3))
+	s.untilGranted(task, 3)
 	ran(task, "first", 7)
 	s.fails(task, "never")
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 3))
@@ -116,7 +116,7 @@ func TestATaskOfFiveLinesRunsWhatItsQueueGaveAtItsFirstGrant(t *testing.T) {
 	s.must(kept.Template.Spec.Containers[0].Image == "first" && kept.StopGraceSeconds == 7 && kept.Retry.MaxAttempts == 3 && *kept.Payload == "{}", "kept is %+v", kept)
 	s.ok(s.ask(admin, dead, `{"request": 1}`))
 	replay := s.replayOf(s.untilAnswered(dead, 1))
-	s.until(replay, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(replay, 1)
 	ran(replay, "first", 7)
 }
 
@@ -134,18 +134,18 @@ func TestWhatTaskAndQueueCannotDoTogetherIsSaidAndRepairedOnEitherSide(t *testin
 		spec.Template.Spec.Containers = append(spec.Template.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy"})
 		spec.WorkerContainer, spec.Defaults.Timeouts.TotalSeconds = "worker", 600
 	})
-	s.until(early, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(early, 1)
 
 	for worker, want := range map[string]string{"nope": "spec.workerContainer: names no container", "proxy": `spec.workerContainer: container "proxy" of the template of TaskQueue mail needs a command`} {
 		task := s.start("names-"+worker, leaveToQueue, func(task *v1alpha1.LeasedTask) { task.Spec.WorkerContainer = worker })
 		s.until(task, "told so", waitsFor(v1alpha1.WaitingSpecInvalid, want))
 		s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) { spec.WorkerContainer = "worker" }))
-		s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+		s.untilGranted(task, 1)
 	}
 	slow := s.start("slow", leaveToQueue, func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.AttemptSeconds = 700 })
 	s.until(slow, "told so", waitsFor(v1alpha1.WaitingSpecInvalid, "spec.timeouts: "))
 	s.change(queue, func(spec *v1alpha1.TaskQueueSpec) { spec.Defaults.Timeouts.TotalSeconds = 800 })
-	s.until(slow, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(slow, 1)
 }
 
 // TestWhatAQueueGaveStaysWhileATaskHasItAndGoesThen: the queue may be gone by then.
@@ -153,10 +153,10 @@ func TestWhatAQueueGaveStaysWhileATaskHasItAndGoesThen(t *testing.T) {
 	s := sideBySide(t, nil)
 	queue := s.queue(nil)
 	first := s.start("first", leaveToQueue)
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	s.change(queue, func(spec *v1alpha1.TaskQueueSpec) { spec.Defaults.StopGraceSeconds = 8 })
 	second := s.start("second", leaveToQueue)
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 	s.ok(admin.Delete(t.Context(), second)) // what it had, the queue gives still
 	s.change(queue, func(spec *v1alpha1.TaskQueueSpec) { spec.Concurrency = 100 })
 	s.untilRevisions(second.Status.QueueRevision, first.Status.QueueRevision)
@@ -186,7 +186,7 @@ func TestATaskWhoseRevisionSomebodyDeletedIsHeldAndCanBeCancelled(t *testing.T) 
 	s := sideBySide(t, nil)
 	queue := s.queue(nil)
 	task := s.start("robbed", leaveToQueue)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.change(queue, func(spec *v1alpha1.TaskQueueSpec) { spec.Template.Spec.Containers[0].Image = "second" })
 	s.ok(admin.Delete(t.Context(), &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: task.Status.QueueRevision}}))
 	s.fails(task, "not yet")
@@ -201,9 +201,9 @@ func TestNobodyChangesWhatIsOnRecordOfAQueue(t *testing.T) {
 	s := sideBySide(t, nil)
 	s.queue(nil)
 	task := s.start("fixed", leaveToQueue)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	bare := s.start("without")
-	s.until(bare, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(bare, 1)
 	for name, patch := range map[string]string{"fixed": `{"status":{"queueRevision":"other"}}`, "without": `{"status":{"queueRevision":"late"}}`} {
 		target := &v1alpha1.LeasedTask{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 		err := admin.Status().Patch(t.Context(), target, client.RawPatch(types.MergePatchType, []byte(patch)))
@@ -233,7 +233,7 @@ func TestATaskAndItsQueueAreRecordedTogetherOrHeld(t *testing.T) {
 	queue := s.queue(wide(430))
 	full := func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new(strings.Repeat("\x01", 65536)) } // six bytes each in JSON
 	task := s.start("full", leaveToQueue, full)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.fails(task, "never")
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 

@@ -36,7 +36,7 @@ func TestATaskThatGetsItsTurnAtOnceIsNotWrittenForIt(t *testing.T) {
 	s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 3})
 	versions := s.recordTasks()
 	task := s.start("prompt", inQueue("bulk"))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	const all = 3                                     // made, accepted, granted
 	s.ok(s.Poll(t.Context(), patience, func() error { // the watch may be late
 		if n := len(versions()); n < all {
@@ -90,7 +90,7 @@ func TestATenantAtItsLimitKeepsOnlyItselfWaiting(t *testing.T) {
 		}
 	}
 	first := s.start("small-0", inQueue("bulk"), ofTenant("small"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	second := s.start("small-1", inQueue("bulk"), ofTenant("small"))
 	s.until(second, "waiting", waitsFor(v1alpha1.WaitingTenantConcurrency, "the concurrency of 1 of tenant small is used up; the task is among the next 1; held by LeasedTask small-0"))
 	for i := range 3 {
@@ -123,10 +123,7 @@ func TestAQueueStartsAtItsRate(t *testing.T) {
 func TestAQueueOnHoldAndDrained(t *testing.T) {
 	s := withQueues(t)
 	tq := s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
-	task := s.start("runs", inQueue("bulk"))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("runs", inQueue("bulk"))
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
 
 	s.changeQueue(tq, func(spec *v1alpha1.TaskQueueSpec) { spec.Paused = v1alpha1.PauseHold })
@@ -152,7 +149,7 @@ func TestAQueueOnHoldAndDrained(t *testing.T) {
 			meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady)
 	})
 	s.changeQueue(tq, func(spec *v1alpha1.TaskQueueSpec) { spec.Paused = v1alpha1.PauseNo })
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 }
 
 func TestAQueueThatIsMissingIsWaitedForAndOneThatGoesStopsNothing(t *testing.T) {
@@ -172,7 +169,7 @@ func TestAQueueThatIsMissingIsWaitedForAndOneThatGoesStopsNothing(t *testing.T) 
 	s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
 	s.until(waits, "waiting again: who runs counts in the new queue, too", waitsFor(v1alpha1.WaitingQueueConcurrency, "held by LeasedTask "+runs.Name))
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted}))
-	s.until(waits, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(waits, 1)
 	if _, most := s.judge.seen(); most != 1 {
 		t.Errorf("%d ran at the same time", most)
 	}
@@ -199,7 +196,7 @@ func (s *queueScene) sorted(a, b *v1alpha1.LeasedTask) (runs, waits *v1alpha1.Le
 func TestCase21ATaskThatWaitsForCapacityCanBeCancelledMovedOrRunByAHigherLimit(t *testing.T) {
 	s := withQueues(t)
 	tq := s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
-	s.until(s.start("runs", inQueue("bulk")), "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(s.start("runs", inQueue("bulk")), 1)
 	unwanted, moved, last := s.start("unwanted", inQueue("bulk")), s.start("moved", inQueue("bulk")), s.start("last", inQueue("bulk"))
 	for _, task := range []*v1alpha1.LeasedTask{unwanted, moved, last} {
 		s.until(task, "waiting", waitsFor(v1alpha1.WaitingQueueConcurrency, "its concurrency of 1 is used up"))
@@ -213,7 +210,7 @@ func TestCase21ATaskThatWaitsForCapacityCanBeCancelledMovedOrRunByAHigherLimit(t
 	s.until(moved, "granted outside", in(v1alpha1.PhaseClaimed, 1))
 	s.untilQueue(tq, "with one that waits", counts(1, 1))
 	s.changeQueue(tq, func(spec *v1alpha1.TaskQueueSpec) { spec.Concurrency = 2 })
-	s.until(last, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(last, 1)
 	s.changeQueue(tq, func(spec *v1alpha1.TaskQueueSpec) { spec.Concurrency = 1 })
 	s.until(s.start("later", inQueue("bulk")), "waiting", waitsFor(v1alpha1.WaitingQueueConcurrency, "its concurrency of 1 is used up; the task is among the next 1; held by LeasedTask last, runs"))
 }
@@ -222,7 +219,7 @@ func TestTheNextAttemptTakesATurn(t *testing.T) {
 	s := withQueues(t)
 	s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
 	task := s.start("fails", inQueue("bulk"))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	next := s.start("next", inQueue("bulk"))
 	s.until(next, "waiting", waitsFor(v1alpha1.WaitingQueueConcurrency, "fails"))
 	a := s.agentOf(task)
@@ -233,7 +230,7 @@ func TestTheNextAttemptTakesATurn(t *testing.T) {
 	a = s.agentOf(next)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Reason: fencing.ReasonCompleted}))
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 	starts, most := s.judge.seen()
 	if !slices.Equal(starts, []string{"fails", "next", "fails"}) || most != 1 {
 		t.Errorf("%v, %d at the same time", starts, most)
@@ -259,12 +256,12 @@ func TestADeletedTaskLeavesItsQueueAtOnce(t *testing.T) {
 	s := withQueues(t)
 	tq := s.makeQueue("bulk", v1alpha1.TaskQueueSpec{Concurrency: 1})
 	first := s.start("first", inQueue("bulk"))
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	second, third := s.start("second", inQueue("bulk")), s.start("third", inQueue("bulk"))
 	s.untilQueue(tq, "with two that wait", counts(2, 1))
 	s.ok(admin.Delete(t.Context(), second))
 	s.untilQueue(tq, "with one that waits", counts(1, 1))
 	s.ok(admin.Delete(t.Context(), first))
-	s.until(third, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(third, 1)
 	s.untilQueue(tq, "with one that runs", counts(0, 1))
 }

@@ -89,25 +89,8 @@ type capacityJudge struct {
 
 func (s *scene) judgeCapacity() *capacityJudge {
 	s.Helper()
-	under, err := client.NewWithWatch(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
-	s.ok(err)
-	ctx, stop := context.WithCancel(s.Context())
-	s.Cleanup(stop)
-	leases, err := under.Watch(ctx, &coordinationv1.LeaseList{}, client.InNamespace(s.namespace))
-	s.ok(err)
 	j := &capacityJudge{open: map[string]bool{}}
-	go func() {
-		for event := range leases.ResultChan() {
-			lease, ok := event.Object.(*coordinationv1.Lease)
-			if ctx.Err() != nil {
-				return
-			}
-			if !ok {
-				panic(fmt.Sprintf("the watch broke: %+v", event.Object)) // what is not seen cannot be judged
-			}
-			j.sees(event.Type, lease)
-		}
-	}()
+	follow(s, s.namespace, &coordinationv1.LeaseList{}, j.sees)
 	return j
 }
 
@@ -204,24 +187,13 @@ func (s *queueScene) allFinish(n int) {
 // recordTasks notes every version of the namespace's tasks that is written from now on.
 func (s *scene) recordTasks() func() []*v1alpha1.LeasedTask {
 	s.Helper()
-	under, err := client.NewWithWatch(config, client.Options{Scheme: admin.Scheme(), Mapper: admin.RESTMapper()})
-	s.ok(err)
-	now := &v1alpha1.LeasedTaskList{}
-	s.ok(admin.List(s.Context(), now, client.InNamespace(s.namespace), client.Limit(1)))
-	tasks, err := under.Watch(s.Context(), &v1alpha1.LeasedTaskList{}, client.InNamespace(s.namespace),
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: now.ResourceVersion}})
-	s.ok(err)
 	var mu sync.Mutex
 	var versions []*v1alpha1.LeasedTask
-	go func() {
-		for event := range tasks.ResultChan() {
-			if task, ok := event.Object.(*v1alpha1.LeasedTask); ok {
-				mu.Lock()
-				versions = append(versions, task)
-				mu.Unlock()
-			}
-		}
-	}()
+	follow(s, s.namespace, &v1alpha1.LeasedTaskList{}, func(_ watch.EventType, task *v1alpha1.LeasedTask) {
+		mu.Lock()
+		defer mu.Unlock()
+		versions = append(versions, task)
+	})
 	return func() []*v1alpha1.LeasedTask {
 		mu.Lock()
 		defer mu.Unlock()

@@ -236,7 +236,7 @@ func TestLimitsThemselvesAreAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{T: t, Cluster: s.Cluster, namespace: s.namespace}
 			task := s.start("good", change)
-			s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(task, 1)
 			if pod := s.untilPod(task); len(pod.Name) > 63 || strings.Contains(pod.Name, ".") {
 				t.Errorf("Pod name %q", pod.Name)
 			}
@@ -253,7 +253,7 @@ func sidecar(task *v1alpha1.LeasedTask) {
 func TestCase40TheSpecIsImmutableAfterTheFirstGrantAndTheTimeToLiveIsNot(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("fixed")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	tests := map[string]func(*v1alpha1.LeasedTaskSpec){
 		"spec.template":        func(spec *v1alpha1.LeasedTaskSpec) { spec.Template.Spec.Containers[0].Image = "other" },
 		"spec.startAfter":      func(spec *v1alpha1.LeasedTaskSpec) { spec.StartAfter = new(metav1.NewTime(time.Now())) },

@@ -79,7 +79,7 @@ func TestCase29OneDeadLetterReplayedTwice(t *testing.T) {
 	s.must(first.Spec.ReplayOf == v1alpha1.ReplayOf{DeadLetterName: dead.Name, DeadLetterUID: string(dead.UID), Request: 1, IdempotencyKey: string(task.UID)},
 		"replayOf %+v", first.Spec.ReplayOf)
 	s.must(*first.Spec.Payload == *task.Spec.Payload, "payload %q", *first.Spec.Payload)
-	s.until(first, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(first, 1)
 	s.must(first.Status.FencingToken > task.Status.FencingToken, "token %d is not above %d", first.Status.FencingToken, task.Status.FencingToken)
 	s.must(s.idempotencyKey(first) == string(task.UID), "the worker's key is not its ancestor's, %s", task.UID)
 	s.untilEvent(dead.UID, "Replayed")
@@ -104,7 +104,7 @@ func TestCase29OneDeadLetterReplayedTwice(t *testing.T) {
 	others.Wait()
 	second := s.replayOf(s.untilAnswered(dead, 5))
 	s.must(second.Name != first.Name && len(dead.Status.Replays) == 2 && len(s.tasks()) == 2, "second replay %s, status %+v", second.Name, dead.Status)
-	s.until(second, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(second, 1)
 	s.must(second.Status.FencingToken > first.Status.FencingToken, "token %d is not above %d", second.Status.FencingToken, first.Status.FencingToken)
 	s.fails(second, "again")
 	s.until(second, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
@@ -116,7 +116,7 @@ func TestCase29OneDeadLetterReplayedTwice(t *testing.T) {
 	s.must(grandchild.Spec.ReplayOf.DeadLetterName == child.Name && grandchild.Spec.ReplayOf.IdempotencyKey == string(task.UID), "replay of a replay: %+v", grandchild.Spec.ReplayOf)
 
 	// It completes; both dead letters stay for the record.
-	s.until(grandchild, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(grandchild, 1)
 	a := s.agentOf(grandchild)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Result: new("42")}))
@@ -169,7 +169,7 @@ func TestARepairedReplayRunsTheRepairedTemplateAndPayload(t *testing.T) {
 	_, dead := s.die("broken", func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("bad") })
 	s.ok(s.ask(admin, dead, `{"request": 1, "payload": "good", "templatePatch": "spec:\n  containers:\n  - name: worker\n    image: repaired:2\n"}`))
 	task := s.replayOf(s.untilAnswered(dead, 1))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	pod := s.untilPod(task)
 	s.must(pod.Annotations[v1alpha1.PayloadAnnotation] == "good" && pod.Spec.Containers[0].Image == "repaired:2" && len(pod.Spec.Containers[0].Command) > 1,
 		"Pod %+v", pod.Spec.Containers[0])

@@ -36,7 +36,7 @@ func (s *scene) untilGone(o client.Object) {
 // complete plays the agent of the task's attempt, and the kubelet of its Pod, to a good end.
 func (s *scene) complete(task *v1alpha1.LeasedTask) *corev1.Pod {
 	s.Helper()
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	a := s.agentOf(task)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, Result: new("42")}))
@@ -64,11 +64,11 @@ func TestCase33EachOutcomeHasItsTimeToLive(t *testing.T) {
 	completed := s.start("completed", ttl)
 	s.complete(completed)
 	stopped := s.start("stopped", ttl)
-	s.until(stopped, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(stopped, 1)
 	s.ok(s.edit(stopped, cancelled))
 	s.untilGone(stopped)
 	dead := s.start("dead", ttl, oneAttempt)
-	s.until(dead, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(dead, 1)
 	s.fails(dead, "no")
 	s.untilGone(dead)
 	s.must(len(s.deadLetters()) == 1, "the dead letter went with its task")
@@ -114,7 +114,7 @@ func TestCase33TheLastPodsOfANamespaceStay(t *testing.T) {
 	goesOn := s.start("goes-on", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Retry.Backoff = v1alpha1.BackoffSpec{InitialSeconds: 300, Jitter: v1alpha1.JitterNone}
 	})
-	s.until(goesOn, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(goesOn, 1)
 	s.fails(goesOn, "again")
 	evidence := s.endPod(goesOn)
 	var pods []*corev1.Pod

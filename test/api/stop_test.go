@@ -85,7 +85,7 @@ func TestCase20CancelWhileWaitingInBackoff(t *testing.T) {
 	task := s.start("backoff", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Retry.Backoff = v1alpha1.BackoffSpec{InitialSeconds: 300, Jitter: v1alpha1.JitterNone}
 	})
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	a := s.agentOf(task)
 	s.ok(a.claimTerm())
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Failed, Reason: fencing.ReasonNonZeroExit, ExitCode: new(int32(1))}))
@@ -104,7 +104,7 @@ func TestCase21CancelBeforeTheWorkerEverStarted(t *testing.T) {
 	noRoom.closeQuota()
 	podStatus := func(status corev1.PodStatus) func(*scene, *v1alpha1.LeasedTask) {
 		return func(s *scene, task *v1alpha1.LeasedTask) {
-			s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+			s.untilGranted(task, 1)
 			pod := s.untilPod(task)
 			pod.Status = status
 			s.ok(admin.Status().Update(s.Context(), pod))
@@ -161,10 +161,7 @@ func TestCase22CancelRacesWithCompletion(t *testing.T) {
 	s := sideBySide(t, nil)
 	ends := map[v1alpha1.Phase]int{}
 	for i := range 12 {
-		task := s.start(fmt.Sprintf("race-%d", i))
-		s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-		a := s.agentOf(task)
-		s.ok(a.claimTerm())
+		task, a := s.claimed(fmt.Sprintf("race-%d", i))
 		s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
 		edited := make(chan error, 1)
 		go func(task *v1alpha1.LeasedTask) { edited <- s.edit(task, cancelled) }(task.DeepCopy())
@@ -226,10 +223,7 @@ func (s *scene) submissionOf(task *v1alpha1.LeasedTask) fencing.Submission {
 
 func TestCase22CancelAfterTheEndComesTooLateAndCancelledIsFinal(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("late")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("late")
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded}))
 	s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))
 	s.ok(s.edit(task, cancelled))
@@ -255,10 +249,7 @@ func TestCase22CancelAfterTheEndComesTooLateAndCancelledIsFinal(t *testing.T) {
 
 func TestCase23CancelReachesABusyWorker(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("busy")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("busy")
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
 	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) {
 		cancelled(spec)
@@ -283,10 +274,7 @@ func TestCase23CancelReachesABusyWorker(t *testing.T) {
 // Cancelled is not said before its process must be over.
 func TestCase23CancelReachesAWorkerThatNeverHeeds(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("deaf")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("deaf")
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
 	begin := time.Now()
 	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) {
@@ -331,7 +319,7 @@ func TestCase24SuspendedAtCreation(t *testing.T) {
 		}
 	}
 	s.ok(s.edit(task, suspended(false)))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.untilPod(task)
 
 	gone := s.start("deleted", func(task *v1alpha1.LeasedTask) { suspended(true)(&task.Spec) })
@@ -345,14 +333,14 @@ func TestCase24SuspendedAtCreation(t *testing.T) {
 func TestCase25SuspendedTimeCountsForNoStartDeadline(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("patient", func(task *v1alpha1.LeasedTask) { task.Spec.Timeouts.StartSeconds = 8 })
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.untilPod(task)
 	s.ok(s.edit(task, suspended(true)))
 	s.until(task, "suspended", waitsFor(v1alpha1.WaitingSuspended, ""))
 	s.mustHaveNoPod(task)
 	time.Sleep(9 * time.Second)
 	s.ok(s.edit(task, suspended(false)))
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 	time.Sleep(4 * time.Second)
 	s.until(task, "still starting", in(v1alpha1.PhaseClaimed, 2))
 	s.until(task, "timed out, with the whole deadline of its own", in(v1alpha1.PhaseDeadLettered, 2))
@@ -366,7 +354,7 @@ func TestCase26SuspendAndResumeInTheMiddleOfARun(t *testing.T) {
 	task := s.start("pausing", func(task *v1alpha1.LeasedTask) {
 		task.Spec.Retry.MaxAttempts, task.Spec.Retry.MaxDisruptions = 1, new(int32(0)) // any charge would end it
 	})
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	token, a := task.Status.FencingToken, s.agentOf(task)
 	s.ok(a.claimTerm())
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
@@ -378,7 +366,7 @@ func TestCase26SuspendAndResumeInTheMiddleOfARun(t *testing.T) {
 	s.must(st.Phase == v1alpha1.PhaseAvailable && st.Failures == 0 && st.Disruptions == 0 && st.NextAttemptTime == nil, "status %+v", st)
 	s.must(st.History[0].Outcome == v1alpha1.AttemptStopped && st.History[0].Reason == "Suspended", "history %+v", st.History[0])
 	s.ok(s.edit(task, suspended(false)))
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 	s.must(task.Status.FencingToken > token, "token %d is not above %d", task.Status.FencingToken, token)
 	if err := a.renew(); !apierrors.IsInvalid(err) {
 		t.Errorf("the stopped attempt can still renew: %v", err)
@@ -414,10 +402,7 @@ func TestARefusedPushLeavesThePull(t *testing.T) {
 		_ = admin.Delete(context.Background(), binding)
 		_ = admin.Delete(context.Background(), policy)
 	})
-	task := s.start("unpushed")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("unpushed")
 	s.until(task, "running", in(v1alpha1.PhaseRunning, 1))
 	s.ok(s.Poll(t.Context(), patience, func() error { // a new policy acts some seconds late
 		pod := s.untilPod(task)

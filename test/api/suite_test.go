@@ -74,14 +74,15 @@ func runAll(m *testing.M) int {
 	env := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
+		CRDInstallOptions:     envtest.CRDInstallOptions{MaxTime: time.Minute}, // ten seconds are too few for a busy machine
 	}
 	env.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins") // with ServiceAccount, as in every cluster
+	defer func() { _ = env.Stop() }()                                                // what has started by then, too
 	var err error
 	if config, err = env.Start(); err != nil {
 		fmt.Println("start the API server:", err)
 		return 1
 	}
-	defer func() { _ = env.Stop() }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := startOperator(ctx); err != nil {
@@ -247,6 +248,12 @@ func in(phase v1alpha1.Phase, attempt int32) func(*v1alpha1.LeasedTask) bool {
 	}
 }
 
+// untilGranted waits for the term of an attempt.
+func (s *scene) untilGranted(task *v1alpha1.LeasedTask, attempt int32) {
+	s.Helper()
+	s.until(task, fmt.Sprintf("granted for attempt %d", attempt), in(v1alpha1.PhaseClaimed, attempt))
+}
+
 // untilPod waits for the Pod of the current attempt.
 func (s *scene) untilPod(task *v1alpha1.LeasedTask) *corev1.Pod {
 	s.Helper()
@@ -277,6 +284,16 @@ type agent struct {
 func (s *scene) agentOf(task *v1alpha1.LeasedTask) *agent {
 	s.Helper()
 	return &agent{scene: s, task: task, claim: fencing.Claim{Nonce: "nonce", Node: node, PodUID: string(s.untilPod(task).UID)}}
+}
+
+// claimed starts a task and claims its first term.
+func (s *scene) claimed(name string, change ...func(*v1alpha1.LeasedTask)) (*v1alpha1.LeasedTask, *agent) {
+	s.Helper()
+	task := s.start(name, change...)
+	s.untilGranted(task, 1)
+	a := s.agentOf(task)
+	s.ok(a.claimTerm())
+	return task, a
 }
 
 func (a *agent) patch(patch []byte) error {

@@ -145,10 +145,7 @@ func (s *scene) deadLetterReasons() string {
 func TestAnUncertainAttemptIsProbedForUnderAHigherToken(t *testing.T) {
 	t.Parallel()
 	s := set(t, nil)
-	task := s.start("shipment", reconciled, func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("42") })
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	first := s.agentOf(task)
-	s.ok(first.claimTerm())
+	task, first := s.claimed("shipment", reconciled, func(task *v1alpha1.LeasedTask) { task.Spec.Payload = new("42") })
 	s.ok(first.submit(exit1))
 	s.until(task, "probing", in(v1alpha1.PhaseProbing, 2))
 	doubt, probe := task.Status.Uncertain, s.agentOf(task)
@@ -213,7 +210,7 @@ func TestWhatFollowsAnUncertainAttemptIsCheckedAndImmutable(t *testing.T) {
 		})
 	}
 	task := s.start("granted", reconciled)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	for field, change := range map[string]func(*v1alpha1.LeasedTaskSpec){
 		"spec.onLostAttempt": func(spec *v1alpha1.LeasedTaskSpec) { spec.OnLostAttempt, spec.Reconcile = "", v1alpha1.ReconcileSpec{} },
 		"spec.reconcile":     func(spec *v1alpha1.LeasedTaskSpec) { spec.Reconcile.MaxProbes = 99 },

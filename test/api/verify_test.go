@@ -32,7 +32,7 @@ func verifies(checks ...v1alpha1.ResultCheck) func(*v1alpha1.LeasedTask) {
 func TestCase06HalfWrittenOutputFailsVerification(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("half", verifies(v1alpha1.ResultCheck{Expression: "result.rows.size() == 3", Message: "three rows are expected"}))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.succeeds(task, `{"rows": [1, 2`)
 	s.until(task, "tried again", in(v1alpha1.PhaseClaimed, 2))
 	first := task.Status.History[0]
@@ -58,7 +58,7 @@ func TestCase31ResultsUpToTheLimitAreStoredWhole(t *testing.T) {
 		"empty":   "",
 	} {
 		task := s.start(name)
-		s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+		s.untilGranted(task, 1)
 		s.succeeds(task, result)
 		s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))
 		s.must(task.Status.Result != nil && sha256.Sum256([]byte(*task.Status.Result)) == sha256.Sum256([]byte(result)), "%s: another result is stored", name)
@@ -68,7 +68,7 @@ func TestCase31ResultsUpToTheLimitAreStoredWhole(t *testing.T) {
 func TestCase31AResultAboveTheLimitIsAFailureThatNamesBothSizes(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("large", oneAttempt)
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.succeeds(task, strings.Repeat("x", fencing.MaxResultBytes+1))
 	s.until(task, "dead-lettered", in(v1alpha1.PhaseDeadLettered, 1))
 	last := task.Status.History[0]
@@ -96,7 +96,7 @@ func TestAnExpressionThatDoesNotCompileIsToldBeforeAnythingRuns(t *testing.T) {
 	s.must(len(leases.Items) == 0, "leases %+v", leases.Items)
 
 	s.ok(s.edit(task, func(spec *v1alpha1.LeasedTaskSpec) { spec.Verify[1].Expression = "result.rows == 3" }))
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	s.must(meta.IsStatusConditionFalse(task.Status.Conditions, v1alpha1.ConditionStalled), "status %+v", task.Status)
 	s.succeeds(task, `{"rows": 3}`)
 	s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))

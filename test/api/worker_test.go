@@ -18,7 +18,7 @@ import (
 func TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor(t *testing.T) {
 	s := sideBySide(t, nil)
 	task := s.start("says")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
+	s.untilGranted(task, 1)
 	a, worker := s.agentOf(task), s.speakerOf(s.untilPod(task))
 	patch := func(raw []byte) error {
 		return worker.Patch(t.Context(), a.lease(), client.RawPatch(types.JSONPatchType, raw))
@@ -42,7 +42,7 @@ func TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor(t *testing.T) {
 	s.ok(err)
 	s.ok(patch(fencing.Note{Checkpoint: new("row 41")}.SubmitPatch(task.Status.Holder.PodName, a.claim, sub)))
 
-	s.until(task, "granted again", in(v1alpha1.PhaseClaimed, 2))
+	s.untilGranted(task, 2)
 	s.must(task.Status.Checkpoint == "row 41" && task.Status.Progress == v1alpha1.Progress{}, "status %+v", task.Status)
 	next := s.agentOf(task)
 	lease := &coordinationv1.Lease{}
@@ -61,10 +61,7 @@ func TestWhatAWorkerSaysReachesItsStatusAndItsSuccessor(t *testing.T) {
 
 func TestAReferenceIsTheResultAndStays(t *testing.T) {
 	s := sideBySide(t, nil)
-	task := s.start("refers")
-	s.until(task, "granted", in(v1alpha1.PhaseClaimed, 1))
-	a := s.agentOf(task)
-	s.ok(a.claimTerm())
+	task, a := s.claimed("refers")
 	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
 	s.ok(a.submit(fencing.Submission{Outcome: fencing.Succeeded, ResultRef: &fencing.ResultRef{URI: "s3://bucket/key", Digest: digest}}))
 	s.until(task, "completed", in(v1alpha1.PhaseCompleted, 1))
