@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/leasehold-io/leasehold/worker/outbox"
@@ -31,11 +32,15 @@ type delivery struct {
 
 // deliver offers each lane's events in order, up to Concurrency lanes at a time. A lane ends at its first failure. No delivery starts
 // once ctx is done, and those that run are finished.
+//
+// Each round begins with other lanes: an event on which the receiver dies would otherwise be the first of every round, and nothing
+// would get through before it.
 func (r *Relay) deliver(ctx context.Context, claimed [][]item) *delivery {
 	d := &delivery{relay: r, lanes: make([]lane, len(claimed))}
 	for i := range claimed {
 		d.lanes[i].items = claimed[i]
 	}
+	rand.Shuffle(len(d.lanes), func(i, j int) { d.lanes[i], d.lanes[j] = d.lanes[j], d.lanes[i] })
 	var workers sync.WaitGroup
 	for range min(r.config.Concurrency, len(claimed)) {
 		workers.Go(func() {

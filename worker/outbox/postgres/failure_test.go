@@ -138,6 +138,35 @@ func TestAnEventThatKillsTheReceiverIsParkedWhileOthersGetThrough(t *testing.T) 
 	b.drained()
 }
 
+// TestAnEventThatKillsTheReceiverDoesNotStarveTheOthers: the receiver is away until the next round, so whoever comes after it gets nothing
+// through, and at a concurrency of one all the others come after it if it is always the first.
+func TestAnEventThatKillsTheReceiverDoesNotStarveTheOthers(t *testing.T) {
+	b := newBox(t)
+	var isDown atomic.Bool
+	in := &inbox{refuse: func(e outbox.Event) error {
+		if e.Key == "a" {
+			isDown.Store(true)
+		}
+		if isDown.Load() {
+			return outbox.Unavailable(errSink)
+		}
+		return nil
+	}}
+	config := b.config(in)
+	config.Concurrency = 1
+	var rounds atomic.Int32
+	config.Hooks.Round = func(postgres.Round) {
+		isDown.Store(false)
+		rounds.Add(1)
+	}
+	b.commit(event("a", "a-1"), event("b", "b-1"), event("c", "c-1"))
+	start(t, config)
+	eventually(t, "the others get through, or never", func() bool { return len(in.firsts("b"))+len(in.firsts("c")) == 2 || rounds.Load() > 100 })
+	if len(in.firsts("b"))+len(in.firsts("c")) != 2 {
+		t.Errorf("after %d rounds: b %v, c %v", rounds.Load(), in.firsts("b"), in.firsts("c"))
+	}
+}
+
 // TestASinkThatHangsIsLeftAfterItsTime: its context ends, the error counts as unavailable, and the batch is settled.
 func TestASinkThatHangsIsLeftAfterItsTime(t *testing.T) {
 	b, in := newBox(t), &inbox{}
