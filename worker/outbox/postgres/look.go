@@ -39,7 +39,8 @@ FROM leasehold_outbox_parked ORDER BY parked_at, seq LIMIT $1`, limit)
 	})
 }
 
-// Retry puts parked events back, each at the end of its key with its id and a new sequence, and returns how many there were.
+// Retry puts parked events back, each at the end of its key with its id and a new sequence, as if it was enqueued now, and returns how many
+// there were.
 func Retry(ctx context.Context, db Database, ids ...string) (int, error) {
 	var n int
 	err := db.QueryRow(ctx, "SELECT leasehold_outbox_retry($1)", ids).Scan(&n)

@@ -82,7 +82,10 @@ func (b *bench) open(ctx context.Context) (*pgx.Conn, *pgx.ConnConfig, error) {
 const fill = `INSERT INTO leasehold_outbox (key, source, type, data)
 SELECT 'order-' || n % $2, '/bench', 'com.example.measured', convert_to(repeat('x', 200), 'UTF8') FROM generate_series(1, $1::int) n`
 
-const block = `INSERT INTO leasehold_outbox (key, source, type, due_at) SELECT 'blocked-' || n, '/bench', 't', 'infinity' FROM generate_series($1::int, $2::int) n`
+const (
+	block = `INSERT INTO leasehold_outbox (key, source, type) SELECT 'blocked-' || n, '/bench', 't' FROM generate_series($1::int, $2::int) n`
+	stop  = `UPDATE leasehold_outbox SET due_at = 'infinity' WHERE key LIKE 'blocked-%'`
+)
 
 func (b *bench) throughput(ctx context.Context) (float64, error) {
 	conn, config, err := b.open(ctx)
@@ -99,6 +102,9 @@ func (b *bench) throughput(ctx context.Context) (float64, error) {
 		if _, err := conn.Exec(ctx, block, n+1, min(n+5000, b.blocked)); err != nil {
 			return 0, err
 		}
+	}
+	if _, err := conn.Exec(ctx, stop); err != nil {
+		return 0, err
 	}
 	began := time.Now()
 	if err := b.relay(ctx, config, func(context.Context) error { return nil }); err != nil {
