@@ -199,6 +199,92 @@ func (r *receiver) judge(t *testing.T, enqueued, keys, batch int) {
 	}
 }
 
+// TestAnEventThatKillsItsRelayIsFoundAndParked: SIGKILL whenever it is delivered, so that nothing of that round is settled. The second life
+// finds it, and the others get through without it.
+func TestAnEventThatKillsItsRelayIsFoundAndParked(t *testing.T) {
+	for _, concurrency := range []string{"1", "16"} {
+		t.Run(concurrency, func(t *testing.T) {
+			const others, maxLives = 30, 8
+			database := pgtest.Database(t, postgres.Schema)
+			conn, err := pgx.Connect(t.Context(), database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close(context.Background()) }()
+			events := []outbox.Event{{ID: "killer", Key: "a", Source: "/test", Type: "t"}, {ID: "next", Key: "a", Source: "/test", Type: "t"}}
+			for i := range others {
+				id := fmt.Sprintf("k%d-1", i)
+				events = append(events, outbox.Event{ID: id, Key: id, Source: "/test", Type: "t"})
+			}
+			if err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return postgres.Enqueue(t.Context(), tx, events...) }); err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			var relay *exec.Cmd
+			taken := map[string]int{}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				id := request.Header.Get("ce-id")
+				if taken[id]++; id == "killer" {
+					_ = relay.Process.Kill()
+				}
+				w.WriteHeader(http.StatusNoContent)
+			}))
+			defer server.Close()
+			left := func() (n int) {
+				if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM leasehold_outbox").Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			for life := 1; left() > 0; life++ {
+				if life > maxLives {
+					t.Fatalf("after %d lives %d events are left, and the deliveries were %v", maxLives, left(), taken)
+				}
+				mu.Lock()
+				relay = command(t.Context(), database, "-sink", "http", "-url", server.URL, "-listen", "", "-concurrency", concurrency, "-max-attempts", "2")
+				err := relay.Start()
+				mu.Unlock()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan struct{})
+				go func() {
+					_ = relay.Wait() // killed
+					close(ended)
+				}()
+				for isOver := false; !isOver; {
+					select {
+					case <-ended:
+						isOver = true
+					case <-time.After(10 * time.Millisecond):
+						if left() == 0 {
+							_ = relay.Process.Signal(syscall.SIGTERM)
+							<-ended
+							isOver = true
+						}
+					}
+				}
+				t.Logf("life %d: %d events are left", life, left())
+			}
+			var attempts, notes int
+			if err := conn.QueryRow(t.Context(), `SELECT (SELECT attempts FROM leasehold_outbox_parked WHERE id = 'killer'),
+				(SELECT count(*) FROM leasehold_outbox_offered)`).Scan(&attempts, &notes); err != nil || attempts != 2 || notes != 0 {
+				t.Errorf("%d attempts, %d notes are left, %v", attempts, notes, err)
+			}
+			for id, n := range taken {
+				if most := map[bool]int{true: 3, false: 2}[id == "killer"]; n > most {
+					t.Errorf("%s was delivered %d times", id, n)
+				}
+			}
+			if len(taken) != others+2 {
+				t.Errorf("%d events were delivered", len(taken))
+			}
+		})
+	}
+}
+
 func TestUsage(t *testing.T) {
 	tests := map[string]struct {
 		args []string

@@ -19,7 +19,7 @@ import (
 
 // Config is what a relay needs. Zero values are replaced by the defaults.
 type Config struct {
-	// Database is where the outbox is. The relay makes its own two connections, which must be direct or through a pooler in session
+	// Database is where the outbox is. The relay makes its own three connections, which must be direct or through a pooler in session
 	// mode: in transaction mode notifications get lost, and the settings of the session with them. Required.
 	Database *pgx.ConnConfig
 	// Sink takes the events. Required.

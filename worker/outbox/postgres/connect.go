@@ -7,25 +7,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// connect makes both connections anew if one of them is missing.
 func (r *Relay) connect(ctx context.Context) error {
-	if r.conn != nil && !r.conn.IsClosed() {
+	if r.conn != nil && !r.conn.IsClosed() && r.notes != nil && !r.notes.IsClosed() {
 		return nil
 	}
+	r.disconnect()
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, r.config.session())
-	if err != nil {
+	var err error
+	if r.conn, err = pgx.ConnectConfig(ctx, r.config.session()); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	r.conn = conn
+	if r.notes, err = pgx.ConnectConfig(ctx, r.config.session()); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if _, err := r.notes.Exec(ctx, prepareNotes); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
 	return nil
 }
 
 func (r *Relay) disconnect() {
-	if r.conn != nil {
-		hangUp(r.conn)
+	for _, conn := range []*pgx.Conn{r.conn, r.notes} {
+		if conn != nil {
+			hangUp(conn)
+		}
 	}
-	r.conn = nil
+	r.conn, r.notes = nil, nil
 }
 
 func hangUp(conn *pgx.Conn) {

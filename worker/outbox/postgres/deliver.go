@@ -15,6 +15,8 @@ const outageAfter = 3
 // lane is the claimed events of one key and how far their delivery got.
 type lane struct {
 	items     []item
+	offered   int  // how many of them may be offered
+	isSuspect bool // the one that is offered may have ended a relay
 	delivered int
 	err       error // of items[delivered], nil if it was not tried
 }
@@ -35,14 +37,11 @@ type delivery struct {
 //
 // Each round begins with other lanes: an event on which the receiver dies would otherwise be the first of every round, and nothing
 // would get through before it.
-func (r *Relay) deliver(ctx context.Context, claimed [][]item) *delivery {
-	d := &delivery{relay: r, lanes: make([]lane, len(claimed))}
-	for i := range claimed {
-		d.lanes[i].items = claimed[i]
-	}
-	rand.Shuffle(len(d.lanes), func(i, j int) { d.lanes[i], d.lanes[j] = d.lanes[j], d.lanes[i] })
+func (r *Relay) deliver(ctx context.Context, lanes []lane) *delivery {
+	d := &delivery{relay: r, lanes: lanes}
+	rand.Shuffle(len(lanes), func(i, j int) { lanes[i], lanes[j] = lanes[j], lanes[i] })
 	var workers sync.WaitGroup
-	for range min(r.config.Concurrency, len(claimed)) {
+	for range min(r.config.Concurrency, len(lanes)) {
 		workers.Go(func() {
 			for l := d.take(); l != nil; l = d.take() {
 				d.run(ctx, l)
@@ -64,7 +63,7 @@ func (d *delivery) take() *lane {
 }
 
 func (d *delivery) run(ctx context.Context, l *lane) {
-	for l.delivered < len(l.items) && ctx.Err() == nil && !d.isOutage() {
+	for l.delivered < l.offered && ctx.Err() == nil && !d.isOutage() {
 		it := l.items[l.delivered]
 		if l.err = d.offer(ctx, it.Event); l.err != nil {
 			d.count(l.err)

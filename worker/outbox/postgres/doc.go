@@ -6,11 +6,13 @@
 //	enqueue   one INSERT; a trigger makes the writers of one key wait for each other (see "Order")
 //	commit    the event exists from here on; NOTIFY wakes the relays
 //	claim     a relay locks the first event of some keys, FOR UPDATE SKIP LOCKED, and reads those that follow them
+//	note      it writes down what it will deliver, on another connection, and commits that
 //	deliver   each key in its order, several keys at a time, within the open transaction
-//	settle    delivered events are deleted, failed ones given a time for the next try or parked; commit
+//	settle    delivered events are deleted, failed ones given a time for the next try or parked, the note deleted; commit
 //
 // A relay that dies loses its connection, and with it its locks: another one claims the same events at once. What the first
-// had delivered of that one batch is delivered again.
+// had delivered of that one batch is delivered again. The note tells the other one which events these are, and it offers them one by one:
+// one that kills relays is found, and each further death over it is counted as a failed delivery, up to [Config.MaxAttempts].
 //
 // # Order
 //
@@ -31,9 +33,10 @@
 //
 // # Cost
 //
-// An event is one row, one index entry, and one deleted row later. No row is updated on the way unless a delivery fails. The
-// relay vacuums the table after every [Config.VacuumEvery] events, if it owns it. Dead rows cannot be removed while a
-// transaction older than they are is open anywhere in the database: a forgotten one lets the table grow.
+// An event is one row, one index entry, and one deleted row later. No row is updated on the way unless a delivery fails. A batch is one
+// further row, written without a wait for the disk and deleted. The relay vacuums the tables after every [Config.VacuumEvery]
+// events, if it owns them. Dead rows cannot be removed while a transaction older than they are is open anywhere in the database: a
+// forgotten one lets the tables grow.
 //
 // [idle_in_transaction_session_timeout]: https://www.postgresql.org/docs/current/runtime-config-client.html
 package postgres

@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/leasehold-io/leasehold/worker/outbox"
 )
 
 // Relay takes events from the outbox to a sink. Any number of relays, in any number of processes, may work on one outbox.
 type Relay struct {
 	config   Config
+	name     string    // of this relay in its notes
 	conn     *pgx.Conn // nil: none, or it is broken
+	notes    *pgx.Conn // the same, for what is committed while conn is in a transaction
 	behind   string    // the key where the last claim ended, so that all keys get their turn
 	unswept  int       // delivered since the last vacuum
 	failures int       // rounds in a row that came to nothing because the sink or the database was away
@@ -25,7 +30,7 @@ func New(config Config) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("outbox relay: %w", err)
 	}
-	return &Relay{config: config}, nil
+	return &Relay{config: config, name: outbox.NewID()}, nil
 }
 
 // Run relays until the context is done. Then it claims no more, lets the running deliveries end, settles and returns nil: within
@@ -99,8 +104,16 @@ func (r *Relay) attempt(ctx context.Context) (Round, error) {
 	if len(claimed) == 0 {
 		return Round{}, tx.Rollback(patient)
 	}
+	left, err := r.readRemains(patient, tx, claimed)
+	if err != nil {
+		return Round{}, err
+	}
+	lanes := choose(claimed, left, rand.IntN)
+	if err := r.note(patient, lanes); err != nil {
+		return Round{}, err
+	}
 	limited, stop := context.WithTimeout(ctx, r.config.BatchTimeout)
-	d := r.deliver(limited, claimed)
+	d := r.deliver(limited, lanes)
 	stop()
 	settling, done := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 	defer done()
@@ -140,7 +153,7 @@ func (r *Relay) sweep(ctx context.Context, delivered int) {
 	r.unswept = 0
 	ctx, cancel := context.WithTimeout(ctx, 3*settleLimit) // longer than the server's statement_timeout, which leaves the connection alive
 	defer cancel()
-	if _, err := r.conn.Exec(ctx, "VACUUM (SKIP_LOCKED, TRUNCATE FALSE) leasehold_outbox"); err != nil {
+	if _, err := r.conn.Exec(ctx, "VACUUM (SKIP_LOCKED, TRUNCATE FALSE) leasehold_outbox, leasehold_outbox_offered"); err != nil {
 		r.config.Log.Warn("Vacuum failed, which leaves it to autovacuum", "error", err)
 	}
 }

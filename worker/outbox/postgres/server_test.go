@@ -74,7 +74,7 @@ func TestTheRightsThatTheSchemaNamesAreEnough(t *testing.T) {
 	})
 	b.exec("GRANT INSERT ON leasehold_outbox TO outbox_writer")
 	b.exec("GRANT USAGE ON SEQUENCE leasehold_outbox_seq TO outbox_writer")
-	b.exec("GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold_outbox, leasehold_outbox_parked TO outbox_relay")
+	b.exec("GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold_outbox, leasehold_outbox_parked, leasehold_outbox_offered TO outbox_relay")
 	config := b.config(in)
 	config.Database.RuntimeParams["role"] = "outbox_relay"
 	config.VacuumEvery = 1

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -31,6 +32,7 @@ func (r *Relay) settle(ctx context.Context, tx pgx.Tx, d *delivery) (Round, erro
 	var keys []string
 	var seqs []int64
 	var statements pgx.Batch
+	r.settleNotes(&statements, d.lanes)
 	for _, l := range d.lanes {
 		round.Claimed += len(l.items)
 		for _, it := range l.items[:l.delivered] {
@@ -43,10 +45,8 @@ func (r *Relay) settle(ctx context.Context, tx pgx.Tx, d *delivery) (Round, erro
 	if len(keys) > 0 {
 		statements.Queue(deleteDelivered, keys, seqs)
 	}
-	if statements.Len() > 0 {
-		if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
-			return round, fmt.Errorf("settle: %w", err)
-		}
+	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
+		return round, fmt.Errorf("settle: %w", err)
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return round, fmt.Errorf("settle: %w", err)
@@ -64,10 +64,18 @@ func (r *Relay) settleFailure(statements *pgx.Batch, round *Round, event outbox.
 		round.Retried++
 		delay := r.config.Backoff.Delay(event.Attempts, r.config.Random())
 		statements.Queue(postpone, event.Key, event.Sequence, delay.Seconds(), storable(err))
+		if errors.Is(err, errRelayEnded) {
+			r.config.Log.Warn("A relay ended in the middle of a delivery", "id", event.ID, "type", event.Type, "attempts", event.Attempts+1)
+			statements.Queue(markCounted, event.Sequence)
+		}
 	case outbox.Park:
 		round.Parked++
 		r.config.Log.Error("Event is parked", "id", event.ID, "type", event.Type, "attempts", event.Attempts+1, "error", storable(err))
 		statements.Queue(park, event.Key, event.Sequence, storable(err))
+		if errors.Is(err, errRelayEnded) {
+			statements.Queue(acquit, event.Sequence)
+			statements.Queue(deleteEmpty)
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 -- The transactional outbox, for PostgreSQL 15 and later. Apply it with the tool of your choice, into a schema that is in the
 -- search_path of both the writers and the relay; again does no harm, and brings an older outbox up to date. Rights: writers need
 -- INSERT on leasehold_outbox and USAGE on the sequence, and can set no more than what an event is; the relay owns the tables,
--- or has SELECT, INSERT, UPDATE and DELETE on both (then autovacuum alone cleans up); who retries parked events needs both
+-- or has SELECT, INSERT, UPDATE and DELETE on the three (then autovacuum alone cleans up); who retries parked events needs both
 -- rights.
 --
 -- Any language enqueues with one INSERT in its own transaction:
@@ -41,6 +41,15 @@ CREATE TABLE IF NOT EXISTS leasehold_outbox_parked (
   parked_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (seq)
 );
+
+-- What the relays are delivering now: one row a relay, committed before the first delivery of a batch and deleted with its outcome. Whoever
+-- gets the lock on an event of such a row knows that the relay has died over it, or has lost its connection.
+CREATE TABLE IF NOT EXISTS leasehold_outbox_offered (
+  relay      text PRIMARY KEY,           -- a random name for each start
+  seqs       bigint[] NOT NULL,
+  counts     boolean NOT NULL,           -- it was one event, alone: its next relay counts a failed delivery
+  offered_at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
 
 -- A sequence alone is not an order: the number is drawn at the INSERT, but a transaction with a lower number can commit after
 -- one with a higher number, and would then be found by the relay too late. So the writers of one key come one after another:
