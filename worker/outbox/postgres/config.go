@@ -46,7 +46,8 @@ type Config struct {
 	VacuumEvery int
 	// Hooks are told what happens.
 	Hooks Hooks
-	// Log gets what needs a person's eye: parked events and lost connections. Default slog.Default().
+	// Log gets what needs a person's eye: parked events, lost connections, and when the sink begins to take nothing and ends to. It gets
+	// the text of the sink's errors, never an event's data. Default slog.Default().
 	Log *slog.Logger
 	// Random spreads waits; in [0, 1). Default math/rand/v2.
 	Random func() float64

@@ -21,6 +21,7 @@ type Relay struct {
 	notes    *pgx.Conn // the same, for what is committed while conn is in a transaction
 	behind   string    // the key where the last claim ended, so that all keys get their turn
 	unswept  int       // delivered since the last vacuum
+	refused  bool      // the sink takes nothing, and the log says so
 	failures int       // rounds in a row that came to nothing because the sink or the database was away
 }
 
@@ -121,6 +122,7 @@ func (r *Relay) attempt(ctx context.Context) (Round, error) {
 	if err != nil {
 		return round, err
 	}
+	r.tell(round, d.lanes)
 	if ctx.Err() == nil { // a vacuum can wait for the next relay
 		r.sweep(context.WithoutCancel(ctx), round.Delivered)
 	}
