@@ -130,7 +130,7 @@ func relay(ctx context.Context, o *options, getenv func(string) string, log *slo
 	if o.listen != "" {
 		listener, err := net.Listen("tcp", o.listen)
 		if err != nil {
-			return err
+			return fmt.Errorf("-listen (another port, or none: -listen=): %w", err)
 		}
 		server := &http.Server{Handler: watch.handler(), ReadHeaderTimeout: 5 * time.Second}
 		go func() { _ = server.Serve(listener) }()

@@ -285,6 +285,29 @@ func TestAnEventThatKillsItsRelayIsFoundAndParked(t *testing.T) {
 	}
 }
 
+// TestASecondRelayOfAHostIsToldOfThePort, and needs none.
+func TestASecondRelayOfAHostIsToldOfThePort(t *testing.T) {
+	database := pgtest.Database(t, postgres.Schema)
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close() }()
+	env := func(name string) string {
+		return map[string]string{"OUTBOX_DATABASE_URL": database, "OUTBOX_SINK": "null", "OUTBOX_LISTEN": first.Addr().String()}[name]
+	}
+	var said bytes.Buffer
+	if code := run(t.Context(), nil, env, io.Discard, &said); code != exitError || !strings.Contains(said.String(), "-listen=") {
+		t.Errorf("%d: %s", code, said.String())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	said.Reset()
+	if code := run(ctx, []string{"-listen="}, env, io.Discard, &said); code != exitOK {
+		t.Errorf("%d: %s", code, said.String())
+	}
+}
+
 func TestUsage(t *testing.T) {
 	tests := map[string]struct {
 		args []string
