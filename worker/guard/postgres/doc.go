@@ -8,6 +8,9 @@
 // standby that had not received the commit (use synchronous replication), which loses data and mark alike; between two databases.
 // Marks are restored with the database, so after a restore to an earlier moment they are too low until the next write.
 //
+// Rights: a worker's role needs EXECUTE on the function leasehold.fence, which runs with the rights of the role that migrated. So workers can
+// raise marks and not lower them; [Mark] needs SELECT on the table.
+//
 // Cost: one more statement in the transaction, and no round trip with [Do] and [SendBatch]. The first write of an attempt writes one
 // small row, later ones lock it. Writers of one resource wait for each other, as they would for the row itself. There is one row for each
 // resource ever written. See docs/benchmarks.md.

@@ -179,9 +179,11 @@ func TestPlainSQL(t *testing.T) {
 	if out, err := run("BEGIN; SELECT leasehold.fence('plain', 8); COMMIT"); err == nil || !strings.Contains(out, postgres.StaleState) {
 		t.Errorf("a stale token: %v: %s", err, out)
 	}
-	for _, invalid := range []string{"'', 1", "'plain', 0", "NULL, 1", "'plain', NULL", "repeat('x', 513), 1"} {
-		if out, err := run("SELECT leasehold.fence(" + invalid + ")"); err == nil {
-			t.Errorf("fence(%s) passed: %s", invalid, out)
+	for invalid, want := range map[string]string{"'', 1": "23514", "repeat('x', 513), 1": "23514", "'plain', 0": "token 0", "'plain', -9": "token -9",
+		"NULL, 1": "resource <NULL>", "'plain', NULL": "token <NULL>", "'plain-2', NULL": "token <NULL>"} {
+		out, err := run("SELECT leasehold.fence(" + invalid + ")")
+		if err == nil || !strings.Contains(out, want) || strings.Contains(out, postgres.StaleState) {
+			t.Errorf("fence(%s): %v: %s", invalid, err, out)
 		}
 	}
 }
