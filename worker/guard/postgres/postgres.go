@@ -52,7 +52,8 @@ func Migrate(ctx context.Context, db Beginner) error {
 }
 
 // Check is for a transaction of the caller's: the transaction can commit only if the token is not stale. After a
-// [guard.StaleError] it can only be rolled back.
+// [guard.StaleError] it can only be rolled back. The commit is the caller's, and so is its error: unless it is the server's word that the
+// transaction failed, the commit may have happened, which is the case that [Do] calls uncertain.
 func Check(ctx context.Context, tx pgx.Tx, resource string, token guard.Token) error {
 	if err := guard.Validate(resource, token); err != nil {
 		return err
@@ -62,7 +63,10 @@ func Check(ctx context.Context, tx pgx.Tx, resource string, token guard.Token) e
 }
 
 // Do runs write in a transaction that can commit only if the token is not stale, and commits it. An error of write rolls back and is
-// returned; a refusal is returned as such whatever write makes of it. Only a lost answer to the commit is a [guard.UncertainError].
+// returned; a refusal is returned as such whatever write makes of it. A lost answer to the commit is a [guard.UncertainError].
+//
+// Write must not end the transaction. Its Commit is an error and does nothing; a COMMIT in SQL cannot be prevented, and what follows it
+// would be written without a guard: Do sees that the transaction is gone, and returns a [guard.UncertainError].
 //
 // The check travels with the first statement of write, and locks the resource from there on. So it costs no round trip, unless that
 // statement has pgx's options, or is a savepoint or a COPY. For other isolation levels, or inside a
@@ -78,6 +82,9 @@ func Do(ctx context.Context, db Beginner, resource string, token guard.Token, wr
 	defer func() { _ = begun.Rollback(ctx) }() // nothing, after a commit
 	tx := &checkedTx{Tx: begun, resource: resource, token: token}
 	err = write(tx)
+	if tx.hasVanished() {
+		return &guard.UncertainError{Resource: resource, Token: token, Err: errors.Join(errVanished, err)}
+	}
 	if err == nil {
 		err = tx.check(ctx)
 	}

@@ -86,6 +86,43 @@ func TestErrorOfTheWriteUndoesTheMark(t *testing.T) {
 	}
 }
 
+// TestOnlyDoCommits: a commit of the caller's does nothing, and an error after it is true: nothing was written. What ended the transaction in
+// SQL may have written something, whatever the caller makes of it.
+func TestOnlyDoCommits(t *testing.T) {
+	db, ctx := connect(t), t.Context()
+	failure := errors.New("no money")
+	for name, c := range map[string]struct {
+		end         func(pgx.Tx) error
+		want        string
+		isUncertain bool
+	}{
+		"Commit, and its error":          {end: func(tx pgx.Tx) error { return tx.Commit(ctx) }},
+		"Commit, and another error":      {end: func(tx pgx.Tx) error { _ = tx.Commit(ctx); return failure }},
+		"Commit, whose error is dropped": {end: func(tx pgx.Tx) error { _ = tx.Commit(ctx); return nil }, want: "new"},
+		"Rollback":                       {end: func(tx pgx.Tx) error { return tx.Rollback(ctx) }},
+		"Rollback, and an error":         {end: func(tx pgx.Tx) error { return errors.Join(tx.Rollback(ctx), failure) }},
+		"COMMIT in SQL":                  {end: func(tx pgx.Tx) error { _, err := tx.Exec(ctx, "COMMIT"); return err }, want: "new", isUncertain: true},
+		"COMMIT in SQL, and an error":    {end: func(tx pgx.Tx) error { _, err := tx.Exec(ctx, "COMMIT"); return errors.Join(err, failure) }, want: "new", isUncertain: true},
+		"ROLLBACK in SQL":                {end: func(tx pgx.Tx) error { _, err := tx.Exec(ctx, "ROLLBACK"); return err }, isUncertain: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := "ended by " + name
+			err := postgres.Do(ctx, db, id, 5, func(tx pgx.Tx) error {
+				if _, err := tx.Exec(ctx, upsert, id, "new"); err != nil {
+					return err
+				}
+				return c.end(tx)
+			})
+			if isDone := c.want == "new" && !c.isUncertain; (err == nil) != isDone || guard.IsUncertain(err) != c.isUncertain {
+				t.Errorf("error %v", err)
+			}
+			if got := valueOf(t, db, id); got != c.want {
+				t.Errorf("value %q", got)
+			}
+		})
+	}
+}
+
 // TestCheckCannotBeForgotten: a caller who ignores the refusal cannot commit.
 func TestCheckCannotBeForgotten(t *testing.T) {
 	db, ctx := connect(t), t.Context()

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,7 +18,18 @@ type checkedTx struct {
 	resource  string
 	token     guard.Token
 	isChecked bool // the database has said yes
+	isUndone  bool // by the caller
 	refused   error
+}
+
+var (
+	errOwnCommit = errors.New("guard/postgres: Do commits the transaction: return nil instead of calling Commit")
+	errVanished  = errors.New("guard/postgres: a statement has ended the transaction")
+)
+
+// hasVanished: a statement has ended it, and nothing says how.
+func (tx *checkedTx) hasVanished() bool {
+	return !tx.isUndone && tx.Tx.Conn().PgConn().TxStatus() == 'I'
 }
 
 // note keeps the answer to the check, in case that the caller does not. Without one the next statement takes the check along again: one
@@ -122,11 +134,12 @@ func (tx *checkedTx) Begin(ctx context.Context) (pgx.Tx, error) {
 	return tx.Tx.Begin(ctx)
 }
 
-func (tx *checkedTx) Commit(ctx context.Context) error {
-	if err := tx.check(ctx); err != nil {
-		return err
-	}
-	return tx.Tx.Commit(ctx)
+// Commit is refused: its answer might get lost, or an error of the caller's come after it, and Do could not tell.
+func (tx *checkedTx) Commit(context.Context) error { return errOwnCommit }
+
+func (tx *checkedTx) Rollback(ctx context.Context) error {
+	tx.isUndone = true
+	return tx.Tx.Rollback(ctx)
 }
 
 // lastRows end their batch when they end.
