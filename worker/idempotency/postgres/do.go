@@ -36,6 +36,10 @@ var ErrInProgress = errors.New("the call is in progress")
 // a new one gets the answer.
 var ErrSuperseded = errors.New("the call was executed by another transaction meanwhile")
 
+// ErrEnded says that the work has ended the transaction. If it committed, its effect is there, the answer may be missing, and a repeat may do it
+// again: a mistake in the program.
+var ErrEnded = errors.New("the work has ended the transaction, so effect and answer are not one")
+
 // ConflictError says that the key was used with another payload. Nothing was done. It is a mistake of the caller, and trying again is none
 // of the ways out.
 type ConflictError struct{ Scope, Key string }
@@ -89,7 +93,8 @@ func isText(s string) bool {
 
 // Do executes work in the caller's transaction and stores its answer with it, or returns the answer that is stored. After an error
 // the transaction must be rolled back: nothing of the work counts, and the key is free. An outcome that a repeat should see,
-// such as "card declined", is an answer and not an error.
+// such as "card declined", is an answer and not an error. The work must not end the transaction: what it commits is there without an answer.
+// Do sees it afterwards and returns [ErrEnded], when nothing can be undone any more.
 func Do(ctx context.Context, tx pgx.Tx, r Request, work func(context.Context) ([]byte, error)) (Response, error) {
 	if r.Retention == 0 {
 		r.Retention = DefaultRetention
@@ -163,7 +168,10 @@ func store(ctx context.Context, tx pgx.Tx, r Request, hash [sha256.Size]byte, bo
 	if errors.As(err, &refusal) && refusal.Code == uniqueViolation && refusal.TableName == "leasehold_idempotency" {
 		return fmt.Errorf("idempotency: %w", ErrSuperseded)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, pgx.ErrTxClosed), err == nil && tx.Conn().PgConn().TxStatus() == 'I':
+		return fmt.Errorf("idempotency: %w", ErrEnded)
+	case err != nil:
 		return fmt.Errorf("idempotency: store: %w", err)
 	}
 	return nil

@@ -131,6 +131,45 @@ func TestAFailureLeavesTheKeyFree(t *testing.T) {
 	}
 }
 
+// TestTheWorkMustNotEndTheTransaction: its effect would be there without the answer.
+func TestTheWorkMustNotEndTheTransaction(t *testing.T) {
+	pool := open(t)
+	for name, end := range map[string]func(pgx.Tx) error{
+		"Commit":          func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
+		"Rollback":        func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+		"COMMIT in SQL":   func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), "COMMIT"); return err },
+		"ROLLBACK in SQL": func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), "ROLLBACK"); return err },
+	} {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = postgres.Do(t.Context(), tx, request(name, "p"), func(ctx context.Context) ([]byte, error) {
+			body, err := effect(tx, name)(ctx)
+			return body, errors.Join(err, end(tx))
+		})
+		if !errors.Is(err, postgres.ErrEnded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = tx.Rollback(t.Context())
+	}
+}
+
+// TestTheSchemaCanBeAppliedAgain: answers stay.
+func TestTheSchemaCanBeAppliedAgain(t *testing.T) {
+	pool := open(t)
+	first, err := call(pool, request("k", "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), postgres.Schema); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := call(pool, request("k", "p")); err != nil || string(again.Body) != string(first.Body) {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
 // TestOfManyAtOnceOneExecutes and the others wait for its answer.
 func TestOfManyAtOnceOneExecutes(t *testing.T) {
 	pool := open(t)
