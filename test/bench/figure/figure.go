@@ -54,10 +54,10 @@ func draw(file, title, x, y string, series []Series, as func(plotter.XYs, color.
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Y.Min = 0
-	for _, style := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font} {
+	for _, style := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.Legend.TextStyle.Font} {
 		style.Variant = "Sans"
 	}
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true // names go to the right of their colours, into free space, however wide a viewer's font is
 	p.Add(plotter.NewGrid())
 	for i, s := range series {
 		if len(s.Points) == 0 {
