@@ -31,6 +31,7 @@ const (
 	MaxStopGraceSeconds     = 3600
 	MaxMaxAttempts          = 100
 	MaxMaxDisruptions       = 1000
+	MaxSettleSeconds        = 86400
 )
 
 // MaxHistory is the largest number of entries in status.history.

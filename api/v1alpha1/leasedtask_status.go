@@ -20,7 +20,8 @@ const (
 	// PhaseExpired: the term was revoked; the next attempt starts once the old process can no longer run. A task whose last
 	// attempt has ended is here until its dead letter is written.
 	PhaseExpired Phase = "Expired"
-	// PhaseProbing: nobody knows whether the last attempt had its effect; a probe finds out, or is about to.
+	// PhaseProbing: nobody knows whether the last attempt had its effect; a probe finds out, or is about to, or
+	// the task waits for its queue's onLostAttempt, which is lost.
 	PhaseProbing Phase = "Probing"
 	// PhaseCompleted: a success was submitted and verified, or a probe found an attempt's effect. Final.
 	PhaseCompleted Phase = "Completed"
@@ -85,7 +86,8 @@ type LeasedTaskStatus struct {
 	Holder Holder `json:"holder,omitempty,omitzero"`
 
 	// uncertain is the attempt of which nobody knows whether it had its effect: from its end until a probe has answered, and for
-	// good if none did, or none was to. Unset with spec.onLostAttempt Retry.
+	// good if none did, or none was to. Unset with onLostAttempt Retry, unless that is the queue's, and the revision on record is gone:
+	// then until it is back.
 	// +optional
 	Uncertain UncertainAttempt `json:"uncertain,omitempty,omitzero"`
 

@@ -179,6 +179,7 @@ var unreached = map[plan.Rule]string{
 
 	plan.RuleAwaitRevision: "a task of a simulation has no queue: tables, and the tests at the API server, have it",
 
+	plan.RuleNoProbe:   "a doubt is left without a probe where a queue's policy was lost: tables, and the tests at the API server, have it",
 	plan.RuleAwaitTurn: "a queue takes more than one task: the tests of the queue, and those at the API server, have it",
 }
 

@@ -196,6 +196,39 @@ func TestATaskWhoseRevisionSomebodyDeletedIsHeldAndCanBeCancelled(t *testing.T) 
 	s.until(task, "cancelled", in(v1alpha1.PhaseCancelled, 1))
 }
 
+// TestADoubtIsKeptUntilItIsKnownAgainWhatFollows: an attempt ends while the revision with its onLostAttempt is gone, and another task of
+// the queue makes that again. What the operator writes meanwhile, the API server takes.
+func TestADoubtIsKeptUntilItIsKnownAgainWhatFollows(t *testing.T) {
+	s := sideBySide(t, nil)
+	queue := s.queue(nil)
+	follows := map[v1alpha1.LostAttemptPolicy]func(*v1alpha1.LeasedTask) bool{
+		v1alpha1.LostAttemptRetry:      in(v1alpha1.PhaseClaimed, 2),
+		v1alpha1.LostAttemptReconcile:  in(v1alpha1.PhaseProbing, 2),
+		v1alpha1.LostAttemptDeadLetter: in(v1alpha1.PhaseDeadLettered, 1),
+	}
+	for policy, isAsEver := range follows {
+		name := strings.ToLower(string(policy))
+		s.change(queue, func(spec *v1alpha1.TaskQueueSpec) {
+			spec.Defaults.OnLostAttempt, spec.Defaults.Reconcile = policy, v1alpha1.ReconcileSpec{}
+			if policy == v1alpha1.LostAttemptReconcile {
+				spec.Defaults.Reconcile.Template = spec.Template
+			}
+		})
+		task := s.start(name, leaveToQueue)
+		s.untilGranted(task, 1)
+		s.ok(admin.Delete(t.Context(), &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: task.Status.QueueRevision}}))
+		s.fails(task, "perhaps too late")
+		s.until(task, "held", waitsFor(v1alpha1.WaitingQueueRevision, "attempt 1 may have had its effect"))
+		s.must(task.Status.Phase == v1alpha1.PhaseProbing && task.Status.Uncertain.Attempt == 1, "status %+v", task.Status)
+		next := s.start(name+"-next", leaveToQueue)
+		s.untilGranted(next, 1)
+		s.must(next.Status.QueueRevision == task.Status.QueueRevision, "the revision is %s, was %s", next.Status.QueueRevision, task.Status.QueueRevision)
+		s.until(task, "as ever", isAsEver)
+		isDoubtful := task.Status.Uncertain.Attempt == 1
+		s.must(isDoubtful == (policy != v1alpha1.LostAttemptRetry), "status %+v", task.Status)
+	}
+}
+
 // TestNobodyChangesWhatIsOnRecordOfAQueue: the API server sees to it, whoever writes.
 func TestNobodyChangesWhatIsOnRecordOfAQueue(t *testing.T) {
 	s := sideBySide(t, nil)

@@ -70,6 +70,7 @@ var tables = map[string]map[string]decision{
 	"turn":      turnTable,
 	"queue":     queueTable,
 	"revision":  lostRevisionTable,
+	"doubt":     lostDoubtTable,
 }
 
 // TestDecide runs all tables.

@@ -68,7 +68,7 @@ var turnTable = map[string]decision{
 		want:  waitsForTurn("Available attempt 1", "QueueConcurrency"),
 	},
 	"and so does a probe": {
-		given: []func(*Snapshot){probeDue, queued, awaits(queue.QueueConcurrency, 7)},
+		given: []func(*Snapshot){probeDue, reconcile(0), queued, awaits(queue.QueueConcurrency, 7)},
 		want:  waitsForTurn("Probing attempt 1", "QueueConcurrency"),
 	},
 	"which starts when it has come": {

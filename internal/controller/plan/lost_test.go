@@ -46,9 +46,130 @@ var lostRevisionTable = map[string]decision{
 	},
 	"nor is it over for a budget that nobody knows": {
 		given: []func(*Snapshot){onRecord, bare, lost, submits(fencing.Failed, noEffect), onTask(func(t *v1alpha1.LeasedTask) { t.Status.Failures = 98 })},
-		want: want{Rule: RuleSubmitted, Status: "Available attempt 1 next in 2m30s", Entry: "Failed Why Submission exit 3", Waiting: "Backoff", Ready: "False/Backoff",
-			Counts: "attempt Failed"},
+		want: want{Rule: RuleSubmitted, Status: "Available attempt 1 next in 2m30s", Entry: "Failed Why Submission exit 3", Waiting: "QueueRevision",
+			Ready: "False/QueueRevision", Counts: "attempt Failed"},
 	},
+	"nor suspended, for it may be the only chance": {
+		given: []func(*Snapshot){onRecord, podRuns, bare, suspend, lost},
+		want:  want{Rule: RuleHeld, Status: "Running attempt 1", Ready: "False/Running", Watch: 25 * time.Second},
+	},
+	"a probe never is": {
+		given: []func(*Snapshot){probingOnRecord, bare, suspend, lost},
+		want:  want{Rule: RuleStop, Lease: "stop Suspended 3600", Status: "Probing attempt 2", Ready: "False/Stopping", Watch: 25 * time.Second, Live: true},
+	},
+}
+
+// lostDoubtTable: an attempt that may have had its effect ends meanwhile. The doubt is kept until it is known again what follows.
+var lostDoubtTable = map[string]decision{
+	"it is put on record": {
+		given: []func(*Snapshot){onRecord, noPod, bare, lost, submits(fencing.Failed)},
+		want: want{Rule: RuleSubmitted, Status: "Probing attempt 1 next in 24h0m0s", Entry: "Failed Why Submission exit 3", Waiting: "QueueRevision",
+			Ready: "False/QueueRevision", Counts: "attempt Failed"},
+	},
+	"a policy of the task's own is known": {
+		given: []func(*Snapshot){onRecord, noPod, bare, func(s *Snapshot) { s.Task.Spec.OnLostAttempt = v1alpha1.LostAttemptRetry }, lost, submits(fencing.Failed)},
+		want: want{Rule: RuleSubmitted, Status: "Available attempt 1 next in 500ms", Entry: "Failed Why Submission exit 3", Waiting: "QueueRevision",
+			Ready: "False/QueueRevision", Counts: "attempt Failed"},
+	},
+	"one that was there before stays, and ends nothing": {
+		given: []func(*Snapshot){expiredOnce, noPod, since(30 * time.Second), uncertain, bare, lost},
+		want: want{Rule: RuleProbe, Status: "Probing attempt 1 next in 24h0m0s", Waiting: "QueueRevision", Ready: "False/QueueRevision",
+			Live: true},
+	},
+	"it is held": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, lost},
+		want:  want{Rule: RuleAwaitRevision, Status: "Probing attempt 1", Waiting: "QueueRevision", Ready: "False/QueueRevision", Requeue: RefusedRetry},
+	},
+	"a probe without an answer is followed by none": {
+		given: []func(*Snapshot){probingOnRecord, noPod, bare, lost, probedInVain(10), submits(fencing.Failed, probes, exits(2)), open(12)},
+		want: want{Rule: RuleSubmitted, Status: "Probing attempt 12 next in 2m30s", Entry: "Failed NonZeroExit Submission exit 2", Waiting: "QueueRevision",
+			Ready: "False/QueueRevision", Counts: "probe Failed"},
+	},
+	"a probe's answer counts": {
+		given: []func(*Snapshot){probingOnRecord, noPod, bare, lost, submits(fencing.Failed, probes, exits(1))},
+		want: want{Rule: RuleSubmitted, Status: "Available attempt 2 next in 500ms", Entry: "Succeeded NoEffect Submission exit 1", Waiting: "QueueRevision",
+			Ready: "False/QueueRevision", Counts: "probe NoEffect"},
+	},
+	"cancel ends it": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, cancel, lost},
+		want:  want{Rule: RuleCancelled, Status: "Cancelled attempt 1", Ready: "True/Cancelled", Live: true, Counts: "finished Cancelled"},
+	},
+	"a total time that is over ends it": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, lost, dueIn(0)},
+		want:  want{Rule: RuleTimeUp, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending", Live: true},
+	},
+	"and the dead letter says that it was the time": {
+		given: []func(*Snapshot){probeDue, bare, lost, dueIn(0), named},
+		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 1", Ready: "False/DeadlineExceeded", Live: true,
+			Counts: "finished DeadLettered, dead_letter NodeLost"},
+	},
+	"also if it was Retry": {
+		given: []func(*Snapshot){probeDue, bare, back(v1alpha1.TaskDefaults{}), dueIn(0), named},
+		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 1", Ready: "False/DeadlineExceeded", Live: true,
+			Counts: "finished DeadLettered, dead_letter NodeLost"},
+	},
+	"it was Retry: nobody wants to know": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, back(v1alpha1.TaskDefaults{})},
+		want:  want{Rule: RuleNoProbe, Status: "Available attempt 1", Waiting: "Backoff", Ready: "False/Backoff", Live: true},
+	},
+	"it was Retry, and no budget is left": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, back(v1alpha1.TaskDefaults{Retry: v1alpha1.RetrySpec{MaxDisruptions: new(int32(0))}})},
+		want: want{Rule: RuleNoProbe, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending",
+			Live: true},
+	},
+	"it was DeadLetter: it is the end": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, back(v1alpha1.TaskDefaults{OnLostAttempt: v1alpha1.LostAttemptDeadLetter})},
+		want: want{Rule: RuleNoProbe, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending",
+			Live: true},
+	},
+	"also if its total time is over": {
+		given: []func(*Snapshot){probeDue, nextIn(24 * time.Hour), bare, back(v1alpha1.TaskDefaults{OnLostAttempt: v1alpha1.LostAttemptDeadLetter}), dueIn(0)},
+		want: want{Rule: RuleNoProbe, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending",
+			Live: true},
+	},
+	"it was Reconcile: it is probed for": {
+		given: []func(*Snapshot){probeDue, nextIn(23 * time.Hour), bare, back(probedFor(0))},
+		want:  want{Rule: RuleSettling, Status: "Probing attempt 1", Waiting: "Settling", Ready: "False/Settling"},
+	},
+	"it was Reconcile, and things settle first": {
+		given: []func(*Snapshot){probeDue, nextIn(23 * time.Hour), bare, back(probedFor(60))},
+		want:  want{Rule: RuleSettling, Status: "Probing attempt 1", Waiting: "Settling", Ready: "False/Settling", Requeue: time.Minute},
+	},
+	"they have settled, and the first probe is granted": {
+		given: []func(*Snapshot){probeDue, nextIn(0), bare, back(probedFor(60))},
+		want:  want{Rule: RuleGrant, Lease: `grant task-2-xyz attempt 2 over "77"`, Pods: "create", Live: true, Counts: "grant"},
+	},
+	"it was Reconcile, and no probe is left": {
+		given: []func(*Snapshot){probeDue, nextIn(time.Minute), probedInVain(5), bare, back(probedFor(60))},
+		want: want{Rule: RuleNoProbe, Status: "Expired attempt 6", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending",
+			Live: true},
+	},
+}
+
+// back is a task whose revision is there again.
+func back(defaults v1alpha1.TaskDefaults) func(*Snapshot) {
+	return func(s *Snapshot) {
+		queue := mail
+		queue.Defaults = defaults
+		s.Task.Status.QueueRevision = "mail-0"
+		from(queue)(s)
+	}
+}
+
+func probedFor(settle int32) v1alpha1.TaskDefaults {
+	s := &Snapshot{Task: newTask()}
+	reconcile(settle)(s)
+	return v1alpha1.TaskDefaults{OnLostAttempt: s.Task.Spec.OnLostAttempt, Reconcile: s.Task.Spec.Reconcile}
+}
+
+// named is a task that there is to be a dead letter of.
+func named(s *Snapshot) {
+	s.Task.Status.Phase, s.Task.Status.DeadLetterName = v1alpha1.PhaseExpired, "dl"
+}
+
+// open has the latest term under way, under the given number.
+func open(number int32) func(*Snapshot) {
+	return func(s *Snapshot) { s.Task.Status.Attempt, s.Term.Attempt = number, number }
 }
 
 func ownLease(s *Snapshot) { s.Task.Spec.Lease.DurationSeconds = 20 }
@@ -80,6 +201,8 @@ func TestPatienceHasTheBoundsOfTheCRD(t *testing.T) {
 		"timeouts startSeconds": d.Timeouts.StartSeconds,
 		"retry maxAttempts":     d.Retry.MaxAttempts,
 		"retry maxDisruptions":  *d.Retry.MaxDisruptions,
+
+		"reconcile settleSeconds": *d.Reconcile.SettleSeconds,
 	} {
 		parent, field, _ := strings.Cut(path, " ")
 		if most := defaults[parent].Properties[field].Maximum; most == nil || int32(*most) != got {

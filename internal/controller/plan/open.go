@@ -169,9 +169,7 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	status := s.status()
 	s.record(status, e)
 	last := lastOf(status.History) // with the outcome that the task's rules made of it
-	if n, pauses := s.endsBefore(status); pauses {
-		status.NextAttemptTime = s.in(s.pauseAfter(status, n))
-	}
+	s.pause(status)
 	var p Plan
 	if isReleased {
 		p = s.settle(status)
@@ -182,6 +180,13 @@ func (s *Snapshot) endAttempt(e end, isReleased bool) Plan {
 	p.Counts = append(append(s.claimCount(), endCount(&last)), p.Counts...)
 	p.Events = append([]Event{endEvent(&last)}, p.Events...)
 	return p
+}
+
+// pause sets when the next term may start, after the end that is last on record.
+func (s *Snapshot) pause(status *v1alpha1.LeasedTaskStatus) {
+	if n, pauses := s.endsBefore(status); pauses {
+		status.NextAttemptTime = s.in(s.pauseAfter(status, n))
+	}
 }
 
 // endsBefore says whether the end that is last on record is followed by a pause, and after how many it is the pause. The end of an

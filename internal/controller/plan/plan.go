@@ -83,7 +83,7 @@ func (p *Plan) NeedsLive() bool {
 		return false
 	}
 	switch p.Rule {
-	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled, RuleTimeUp,
+	case RuleLeaseLost, RuleRevokedUnclaimed, RuleRevoked, RuleReassign, RuleProbe, RuleOver, RuleGiveUp, RuleCancelled, RuleTimeUp, RuleNoProbe,
 		RuleKeyConflict, RuleAttach, RuleKeyRejected, RuleSuperseded, RuleReplaced:
 		return true
 	default:

@@ -82,10 +82,17 @@ func settleDoubt(status *v1alpha1.LeasedTaskStatus, probe *v1alpha1.AttemptRecor
 // isInDoubt reports whether nobody knows whether the last attempt had its effect.
 func isInDoubt(status *v1alpha1.LeasedTaskStatus) bool { return status.Uncertain.Attempt > 0 }
 
-// isHopeless reports whether a doubt will not be settled: nobody is to find out, or nobody could.
-func (s *Snapshot) isHopeless(status *v1alpha1.LeasedTaskStatus) bool {
-	spec := &s.Task.Spec
-	return spec.OnLost() != v1alpha1.LostAttemptReconcile || status.Uncertain.Probes >= spec.Reconcile.Probes()
+// isHopeless reports whether a doubt will not be settled: nobody is to find out, or nobody could. With Retry nobody need, and of a policy
+// that is lost nobody can say: neither ends the task.
+func isHopeless(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) bool {
+	switch spec.OnLost() {
+	case v1alpha1.LostAttemptDeadLetter:
+		return true
+	case v1alpha1.LostAttemptReconcile:
+		return status.Uncertain.Probes >= spec.Reconcile.Probes()
+	case v1alpha1.LostAttemptRetry, onLostUnknown:
+	}
+	return false
 }
 
 // awaitProbe is the status of a task whose next term is a probe's. The first one for an attempt leaves what was asked the time to
@@ -190,15 +197,15 @@ func decisive(status *v1alpha1.LeasedTaskStatus) v1alpha1.AttemptRecord {
 	return lastAttemptOf(status.History)
 }
 
-// doubtCause says why a task that is in doubt was given up.
+// doubtCause says why a task that is in doubt was given up. What its policy was, the record tells, also where that is lost.
 func doubtCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
 	last := lastOf(status.History)
 	detail := fmt.Sprintf("%s: %s: %s", termName(last.Attempt, last.ProbeFor), last.Reason, last.Message)
 	switch {
-	case spec.OnLost() == v1alpha1.LostAttemptReconcile && status.Uncertain.Probes < spec.Reconcile.Probes():
+	case status.Deadline != nil && !isHopeless(spec, status):
 		return v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("%s; attempt %d may have had its effect, and no probe has told; %s",
 			timeUpMessage(spec), status.Uncertain.Attempt, detail)
-	case spec.OnLost() == v1alpha1.LostAttemptReconcile:
+	case status.Uncertain.Probes > 0:
 		return v1alpha1.ReasonOutcomeUnknown, fmt.Sprintf("%d probes could not tell whether attempt %d had its effect; %s",
 			status.Uncertain.Probes, status.Uncertain.Attempt, detail)
 	}

@@ -39,7 +39,7 @@ func budgetUsed(spec *v1alpha1.RetrySpec, status *v1alpha1.LeasedTaskStatus) str
 // isOver reports whether there will be no further attempt after those on record.
 func (s *Snapshot) isOver(status *v1alpha1.LeasedTaskStatus) bool {
 	if isInDoubt(status) { // first what happened, then what follows
-		return s.isHopeless(status) || s.isTimeUp()
+		return isHopeless(&s.Task.Spec, status) || s.isTimeUp()
 	}
 	last := lastAttemptOf(status.History)
 	return isFatal(&last) || budgetUsed(&s.Task.Spec.Retry, status) != "" || s.isTimeUp()
@@ -67,10 +67,13 @@ func isFatal(entry *v1alpha1.AttemptRecord) bool {
 
 // pauseOf is what an available task waits for.
 func (s *Snapshot) pauseOf(status *v1alpha1.LeasedTaskStatus) waiting {
+	if s.Source.IsLost { // what the next pass would say, here and below
+		return s.awaitsRevision(status)
+	}
 	if s.Task.Spec.IsSuspended() {
 		return waiting{v1alpha1.WaitingSuspended, "spec.suspend is true"}
 	}
-	if s.isDraining() && status.NextAttemptTime == nil { // what the next pass would say
+	if s.isDraining() && status.NextAttemptTime == nil {
 		return waiting{v1alpha1.WaitingQueuePaused, s.pausedQueue()}
 	}
 	return backoffOf(status)

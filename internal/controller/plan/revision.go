@@ -80,15 +80,15 @@ func (s *Snapshot) keepRevision(p *Plan) {
 
 // awaitRevision holds a task while what its queue gives it cannot be kept, or was not: no attempt is made of less than the task had.
 func awaitRevision(s *Snapshot) (Plan, bool) {
-	message := s.RevisionRefusal
+	status, w := s.status(), waiting{v1alpha1.WaitingQueueRevision, s.RevisionRefusal}
 	switch {
-	case message != "":
+	case s.RevisionRefusal != "":
 	case s.Source.IsLost && !s.isTimeUp():
-		message = LostRevision(s.Task)
+		w = s.awaitsRevision(status)
 	default:
 		return Plan{}, false
 	}
-	p := s.write(s.status(), waiting{v1alpha1.WaitingQueueRevision, message})
+	p := s.write(status, w)
 	p.Requeue = RefusedRetry
 	return p, true
 }

@@ -41,6 +41,9 @@ const (
 	RuleSpecInvalid Rule = "SpecInvalid"
 	// RuleAwaitRevision: what the queue gives the task cannot be kept, or was not.
 	RuleAwaitRevision Rule = "AwaitRevision"
+	// RuleNoProbe: the attempt is in doubt, because what its queue says of that was not known as it ended, and no probe is to settle it.
+	// With onLostAttempt Retry the doubt is dropped; else there will be no further attempt, and that is put on record.
+	RuleNoProbe Rule = "NoProbe"
 	// RuleTimeUp: timeouts.totalSeconds is over, and no term is open: that there will be no further attempt is put on record.
 	RuleTimeUp Rule = "TimeUp"
 	// RuleSuspended: the task is suspended, and no term is open: it rests until its spec changes.
@@ -138,6 +141,7 @@ var rules = []rule{
 	{RuleCancelled, when(isClosed, cancelled)},
 	{RuleReplaced, when(isClosed, replaced)},
 	{RuleAwaitRevision, when(isReady, awaitRevision)},
+	{RuleNoProbe, when(isProbeDue, noProbe)},
 	{RuleTimeUp, when(isReady, timeUp)},
 	{RuleSpecInvalid, when(isAvailable, specInvalid)},
 	{RuleSuspended, when(isReady, suspended)},

@@ -40,10 +40,12 @@ func (s *Snapshot) wantedStop() *fencing.Stop {
 	return nil
 }
 
-// isOnlyChance reports whether an attempt is under way that must not be stopped for less than a cancel: what it may have done
-// already, no other attempt will be made to finish.
+// isOnlyChance reports whether an attempt is under way that must not, as far as anybody knows, be stopped for less than a cancel: what it
+// may have done already, no other attempt will be made to finish.
 func (s *Snapshot) isOnlyChance() bool {
-	return s.Task.Spec.OnLost() == v1alpha1.LostAttemptDeadLetter && isOpen(s) && s.mayHaveRun()
+	policy := s.Task.Spec.OnLost()
+	mayBe := policy == v1alpha1.LostAttemptDeadLetter || policy == onLostUnknown
+	return mayBe && isOpen(s) && !isProbing(&s.Task.Status) && s.mayHaveRun()
 }
 
 // stopGrace is what the command gets of a stop that stands on the Lease.
