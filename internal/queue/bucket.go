@@ -9,14 +9,17 @@ import (
 // bucket is TokenBucket and LeakyBucket. The zero value is empty, and stays so.
 //
 // A start that is given back leaves it as if that had never been. To put the token in again is not enough: while it was out, the bucket may
-// have earned what it would have had no room for, and what then started would be one more than the rate allows. So the starts are kept for
-// the time that fills the bucket.
+// have earned what it would have had no room for, and what then started would be one more than the rate allows. So the starts since it was last
+// full are kept, however long ago that was: while there is always somebody to start, it never is. Of a start before that, nothing is left.
 type bucket struct {
 	perSecond, burst float64
 	tokens           float64 // after the last start, or change
 	at               time.Time
 	starts           []time.Time
 }
+
+// maxStarts bounds the starts that are kept, beside a burst. They are those of the last ten seconds even at a thousand in a second.
+const maxStarts = 10_000
 
 // change sets the limits. What was earned until now was at the old ones. Starts of before are not given back any more.
 func (b *bucket) change(perSecond, burst float64, now time.Time) {
@@ -45,8 +48,12 @@ func (b *bucket) take(now time.Time) time.Duration {
 	if wait := b.wait(now); wait > 0 {
 		return wait
 	}
-	b.tokens, b.at = b.level(now)-1, now
-	for len(b.starts) > 0 && b.earn(0, now.Sub(b.starts[0])) == b.burst {
+	level := b.level(now)
+	b.tokens, b.at = level-1, now
+	switch {
+	case level == b.burst:
+		b.starts = b.starts[:0]
+	case len(b.starts) >= maxStarts+int(b.burst): // the cost of one that is given back after so many others is not known any more: it stays
 		b.starts = b.starts[1:]
 	}
 	b.starts = append(b.starts, now)

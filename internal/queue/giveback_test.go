@@ -29,14 +29,6 @@ func spare(r queue.Rate, starts []time.Time) (last, least float64) {
 	return last, least
 }
 
-// refill is how long an empty bucket takes to be full.
-func refill(r queue.Rate) time.Duration {
-	if r.Algorithm == queue.SlidingWindow {
-		return r.Period
-	}
-	return time.Duration(burstOf(r)) * r.Period / time.Duration(r.Count)
-}
-
 // TestATurnThatIsNotUsedCostsTheRateNothing, and earns nothing: at any time, those that have started, and those that still may, are no more
 // than the rate allows, and one more would be too many. As if those that gave their turn back had never been.
 func TestATurnThatIsNotUsedCostsTheRateNothing(t *testing.T) {
@@ -52,11 +44,11 @@ func TestATurnThatIsNotUsedCostsTheRateNothing(t *testing.T) {
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
 			now = now.Add(genPass(t))
 			for _, id := range slices.Sorted(maps.Keys(given)) {
-				switch fate := rapid.SampledFrom([]string{"waits", "gives back", "starts"}).Draw(t, "fate"); {
-				case fate == "starts", now.Sub(given[id]) >= refill(limit):
+				switch rapid.SampledFrom([]string{"waits", "gives back", "starts"}).Draw(t, "fate") {
+				case "starts":
 					s.use(id)
 					delete(given, id)
-				case fate == "gives back":
+				case "gives back":
 					s.q.Leave(id)
 					i, _ := slices.BinarySearchFunc(starts, given[id], time.Time.Compare)
 					starts = slices.Delete(starts, i, i+1)
@@ -146,4 +138,29 @@ func TestNobodyGainsByGivingTurnsBack(t *testing.T) {
 			t.Fatalf("%v", starts)
 		}
 	})
+}
+
+// TestATurnThatComesBackLateFromABusyQueueCostsTheRateNothing: the bucket fills in a tenth of a second, in which no pass over a task is over,
+// but as somebody always starts it is never full.
+func TestATurnThatComesBackLateFromABusyQueueCostsTheRateNothing(t *testing.T) {
+	s := newSource(queue.Rate{Count: 100, Burst: 10}, epoch)
+	starts := 0
+	for now := epoch; now.Before(epoch.Add(10 * time.Second)); now = now.Add(10 * time.Millisecond) {
+		n, _ := s.dispatch(now)
+		starts += n
+	}
+	now := epoch.Add(10 * time.Second)
+	late, _ := s.admit(now)
+	for range 100 {
+		now = now.Add(10 * time.Millisecond)
+		n, _ := s.dispatch(now)
+		starts += n
+	}
+	if starts < 1000 || len(late) != 1 {
+		t.Fatalf("%d starts, and %d", starts, len(late))
+	}
+	s.q.Leave(late[0])
+	if n, again := s.dispatch(now); n != 1 {
+		t.Errorf("%d start in its stead, again after %v", n, again)
+	}
 }
