@@ -140,3 +140,31 @@ func TestAnotherLimitIsToldOnceTheOneThatWasToldIsNoMore(t *testing.T) {
 		})
 	}
 }
+
+// TestATaskThatWasRefusedItsGrantSaysSoForAWhile: it waits for its next turn meanwhile. That the queue is paused it says at once.
+func TestATaskThatWasRefusedItsGrantSaysSoForAWhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason queue.Reason
+		waited time.Duration
+		writes bool
+	}{
+		"a moment ago":                 {queue.QueueConcurrency, time.Second, false},
+		"a moment ago, and is slow":    {queue.RateLimited, time.Second, false},
+		"and the breaker is half-open": {queue.BreakerOpen, time.Second, false},
+		"and the queue is paused":      {queue.QueuePaused, time.Second, true},
+		"long ago":                     {queue.QueueConcurrency, turnPatience, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := given(available, queued, admitted)
+			s.GrantProblem = &GrantProblem{Reason: v1alpha1.WaitingWorkerRole, Message: "there is no such service account"}
+			p := Decide(s)
+			s = carried(t, s, &p)
+			s.GrantProblem = nil
+			awaits(test.reason, 7)(s)
+			s.Turn.Since = s.Now.Add(-test.waited)
+			if p := Decide(s); (p.Status != nil) != test.writes || !p.KeepPlace || p.Requeue < turnPatience {
+				t.Errorf("it is written: %t; %+v", p.Status != nil, p)
+			}
+		})
+	}
+}

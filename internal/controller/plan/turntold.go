@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func (s *Snapshot) turnOf(w *queue.Waiting) waiting {
 	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
 	if was != nil && was.Status == metav1.ConditionTrue {
 		isSame := was.Reason == string(w.Reason) && strings.HasPrefix(was.Message+";", stands+";")
-		if isSame || s.isNoNews(was, w) {
+		if isSame || s.isNoNews(was, w) || s.wasJustRefused(was, w) {
 			return waiting{was.Reason, was.Message}
 		}
 	}
@@ -44,6 +45,13 @@ func (s *Snapshot) isNoNews(was *metav1.Condition, w *queue.Waiting) bool {
 	place, _, _ = strings.Cut(place, ";")
 	n, err := strconv.Atoi(place)
 	return isSame && err == nil && was.Reason != string(w.Reason) && roughly(w.Position) >= n
+}
+
+// wasJustRefused reports whether the task was told why it could not use its turn, and has not waited long for another one. Of tasks that are
+// refused, each waits until the others have had their turns; would it say so, each turn of each would be two writes, and a write asks for
+// a pass, which asks for a turn.
+func (s *Snapshot) wasJustRefused(was *metav1.Condition, w *queue.Waiting) bool {
+	return slices.Contains(grantProblems, was.Reason) && w.Reason != queue.QueuePaused && s.Now.Sub(s.Turn.Since) < turnPatience
 }
 
 // limitOf is a limit of capacity as the queue's spec has it; 0: it has none.
