@@ -164,3 +164,27 @@ func TestATurnThatComesBackLateFromABusyQueueCostsTheRateNothing(t *testing.T) {
 		t.Errorf("%d start in its stead, again after %v", n, again)
 	}
 }
+
+// TestATurnThatIsNotUsedCostsASlowerWindowNothing: the starts of before came at the short period, and say nothing of how long ago the last
+// one was.
+func TestATurnThatIsNotUsedCostsASlowerWindowNothing(t *testing.T) {
+	s := newSource(queue.Rate{Algorithm: queue.SlidingWindow, Count: 1}, epoch)
+	if n, _ := s.dispatch(epoch.Add(time.Second)); n != 1 {
+		t.Fatalf("%d start", n)
+	}
+	s.q.Limit(queue.Limits{Rate: queue.Rate{Algorithm: queue.SlidingWindow, Count: 1, Period: time.Hour}}, epoch.Add(time.Second))
+	now := epoch.Add(2 * time.Hour)
+	for range 3 {
+		admitted, again := s.admit(now)
+		if len(admitted) != 1 {
+			t.Fatalf("%d start, again after %v", len(admitted), again)
+		}
+		s.q.Leave(admitted[0])
+	}
+	if n, _ := s.dispatch(now); n != 1 {
+		t.Errorf("%d start", n)
+	}
+	if n, again := s.dispatch(now); n != 0 || again != time.Hour {
+		t.Errorf("%d more start, again after %v", n, again)
+	}
+}

@@ -57,6 +57,7 @@ type window struct {
 	period   time.Duration
 	starts   []time.Time // the last ones, as many as the highest count so far: a lower one does not forget them. A ring
 	last     int         // in starts
+	gone     time.Time   // the one before those, at the latest
 	since    time.Time   // when the window began: full
 	shortest time.Duration
 }
@@ -76,17 +77,17 @@ func (w *window) take(now time.Time) time.Duration {
 		return wait
 	}
 	w.last = (w.last + 1) % len(w.starts)
-	w.starts[w.last] = now
+	w.gone, w.starts[w.last] = w.starts[w.last], now
 	return 0
 }
 
-// giveBack forgets a start. In its stead one comes in at the other end of what is kept that is not known any more. It was at the latest the
-// shortest period so far before the last one, which followed it by as many starts as are kept, by the limits of then.
+// giveBack forgets a start. In its stead the one before those that are kept comes in at the other end. If that is not known any more, it was
+// at the latest the shortest period so far before the last one, which followed it by as many starts as are kept, by the limits of then.
 func (w *window) giveBack(at time.Time) {
 	kept := len(w.starts)
 	unknown := w.nth(1).Add(-w.shortest)
-	if oldest := w.nth(kept); oldest.Before(unknown) {
-		unknown = oldest
+	if w.gone.Before(unknown) {
+		unknown = w.gone
 	}
 	for i := range kept {
 		switch start := w.nth(i + 1); {
@@ -96,7 +97,7 @@ func (w *window) giveBack(at time.Time) {
 			for ; i > 0; i-- {
 				w.starts[w.slot(i+1)] = w.nth(i)
 			}
-			w.starts[w.last] = unknown
+			w.gone, w.starts[w.last] = unknown, unknown
 			w.last = w.slot(2)
 			return
 		}
@@ -125,7 +126,7 @@ func (w *window) change(count int, period time.Duration) {
 		for i := range count / 2 {
 			starts[i], starts[count-1-i] = starts[count-1-i], starts[i]
 		}
-		w.starts, w.last = starts, count-1
+		w.starts, w.last, w.gone = starts, count-1, starts[0]
 	}
 	w.count, w.period, w.shortest = count, period, min(w.shortest, period)
 }
