@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -106,7 +107,7 @@ func (w *window) giveBack(at time.Time) {
 
 // change sets the limits. If the count rises above all earlier ones, more starts have to be known than were kept. Those were at the
 // latest the shortest period so far before the ones that as many starts as were kept followed, by the limits of then; or before the
-// window began.
+// window began. Nor were they after the ones that are known.
 func (w *window) change(count int, period time.Duration) {
 	if old := len(w.starts); count > old {
 		starts := make([]time.Time, count) // the last one first, for now
@@ -117,7 +118,7 @@ func (w *window) change(count int, period time.Duration) {
 			case old == 0:
 				starts[i] = w.since
 			default:
-				starts[i] = starts[i-old].Add(-w.shortest)
+				starts[i] = slices.MinFunc([]time.Time{starts[i-1], w.gone, starts[i-old].Add(-w.shortest)}, time.Time.Compare)
 				if starts[i].Before(w.since) {
 					starts[i] = w.since
 				}

@@ -280,3 +280,24 @@ func TestJitterEarnsNothing(t *testing.T) {
 		t.Errorf("%d starts in ten seconds, want 9: the bucket was empty", starts)
 	}
 }
+
+// TestAWindowThatAllowsMoreKnowsWhatItKnew: of three starts two are known. The third was not after them.
+func TestAWindowThatAllowsMoreKnowsWhatItKnew(t *testing.T) {
+	q := queue.New(queue.Limits{Rate: queue.Rate{Algorithm: queue.SlidingWindow, Count: 2}}, epoch)
+	start := func(name string, now time.Time) int {
+		q.Join(queue.Task{ID: name, Name: name}, now)
+		admitted, _ := q.Dispatch(now)
+		return len(admitted)
+	}
+	now := epoch.Add(3 * time.Hour)
+	if n := start("a", epoch.Add(time.Hour)) + start("b", now); n != 2 {
+		t.Fatalf("%d start", n)
+	}
+	q.Limit(queue.Limits{Rate: queue.Rate{Algorithm: queue.SlidingWindow, Count: 3, Period: time.Hour}}, now)
+	if n := start("c", now) + start("d", now); n != 2 {
+		t.Errorf("%d start beside one in this hour, want 2", n)
+	}
+	if n := start("e", now); n != 0 {
+		t.Errorf("a fourth starts")
+	}
+}
