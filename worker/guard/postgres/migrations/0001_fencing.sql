@@ -13,7 +13,8 @@
 --   GRANT SELECT ON leasehold.fence_mark TO app;  -- only to read marks
 --
 -- fence() runs with the rights of the role that applied this file. So a worker can raise a mark, and nobody but that role can lower
--- one. Who granted more for an older version takes it back:
+-- one. In an older version everybody could execute it, and this file ends that: grant EXECUTE before you apply it, or workers are
+-- refused until you do. Who granted more for that version takes it back afterwards:
 --
 --   REVOKE INSERT, UPDATE ON leasehold.fence_mark FROM app;
 
