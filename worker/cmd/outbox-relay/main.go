@@ -1,7 +1,7 @@
 // Command outbox-relay takes the events of a PostgreSQL outbox to a sink, until it is told to stop. See docs/guides/outbox.md.
 //
 //	outbox-relay -sink http -url https://events.example.com/ingest
-//	outbox-relay -print-schema | psql
+//	outbox-relay -print-schema | psql -v ON_ERROR_STOP=1 -1
 //
 // Every flag can also be set as an environment variable: OUTBOX_ and its name in upper case, with _ for -. What is secret can
 // only be set there: OUTBOX_DATABASE_URL (or the variables of libpq, such as PGHOST and PGPASSWORD), OUTBOX_AUTHORIZATION (the HTTP
