@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,12 @@ func TestAKeyThatIsPromisedIsFreeOnceItsTaskIsGone(t *testing.T) {
 	s.ok(s.edit(second, suspended(true)))
 	s.ok(a.submit(stoppedFor(fencing.ReasonSuperseded)))
 	s.until(first, "superseded", supersededBy("v2"))
+	s.ok(s.Poll(t.Context(), patience, func() error { // before, the third one would be told of the first, for two minutes
+		if l := s.lock(key.Concurrency, "site"); l.Holder != "" {
+			return fmt.Errorf("the key is not yet promised: %s has it", l.HolderName)
+		}
+		return nil
+	}))
 	third := s.start("v3", alone("site"))
 	s.until(third, "behind the one that is suspended", waitsFor(v1alpha1.WaitingKeyBusy, "LeasedTask v2 is to have"))
 	s.ok(admin.Delete(t.Context(), second))

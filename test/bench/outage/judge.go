@@ -86,7 +86,7 @@ func (r *Record) judgeBreaker(must func(holds bool, format string, args ...any))
 	turns := int(closed.Sub(opened)/r.Open) + 1
 	tried := r.between(opened.Add(r.Open), closed) // before, Pods are still made of attempts that were granted while it was closed
 	isTry := map[Start]bool{}
-	for _, s := range tried {
+	for _, s := range r.between(opened.Add(r.Open), closed.Add(time.Second)) { // when it closed is on record in whole seconds
 		isTry[Start{Task: s.Task, Attempt: s.Attempt}] = true
 	}
 	must(len(tried) <= probes*turns, "%d attempts started while the breaker was not closed, in at most %d turns: %+v", len(tried), turns, tried)

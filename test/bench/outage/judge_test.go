@@ -63,7 +63,11 @@ func TestWhatIsJudged(t *testing.T) {
 			}
 		}},
 		"it closes without a probe": {want: []string{"before an attempt had succeeded"}, change: func(r *Record) { r.Calls = r.Calls[:r.Tasks] }},
-		"it closes late":            {want: []string{"2 calls succeeded"}, change: func(r *Record) { r.Calls = append(r.Calls, r.Calls[r.Tasks]) }},
+		"it tries, succeeds and closes within one second": {change: func(r *Record) {
+			r.Starts[2].At = r.Changes[3].At
+			r.Calls[r.Tasks].At = r.Changes[3].At.Add(time.Second / 2)
+		}},
+		"it closes late": {want: []string{"2 calls succeeded"}, change: func(r *Record) { r.Calls = append(r.Calls, r.Calls[r.Tasks]) }},
 		"a task that was given up": {want: []string{"of 500 tasks ended"}, change: func(r *Record) {
 			r.Phases = map[v1alpha1.Phase]int{v1alpha1.PhaseDeadLettered: 1, v1alpha1.PhaseCompleted: 499}
 		}},
