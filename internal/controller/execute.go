@@ -30,7 +30,7 @@ func (r *Reconciler) execute(ctx context.Context, s *plan.Snapshot, p plan.Plan)
 			return 0, err
 		}
 		if isAnswered {
-			return r.execute(ctx, s, r.decide(s))
+			return r.execute(ctx, s, r.decide(ctx, s))
 		}
 	}
 	return r.conclude(ctx, s, &p)

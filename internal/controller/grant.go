@@ -21,11 +21,6 @@ func (r *Reconciler) grant(ctx context.Context, s *plan.Snapshot, p *plan.Plan) 
 	if problem != nil || err != nil {
 		return problem, err
 	}
-	// The grant's revision will be above this one. Looking first keeps a problem from costing a Lease write each time.
-	if lowest, err := fencing.NewToken(epoch, s.Revision); err == nil && lowest < floor {
-		return &plan.GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: fmt.Sprintf(
-			"a grant in epoch %d would have a token below %d: the cluster's revisions went back; raise the epoch", epoch, floor)}, nil
-	}
 	lease := p.Grant.Lease(s.Task.Namespace, s.Task.Name, plan.OwnerOf(s.Task))
 	if p.Grant.Over == "" {
 		err = r.Client.Create(ctx, lease)
@@ -74,10 +69,25 @@ func (r *Reconciler) mayGrant(ctx context.Context, s *plan.Snapshot) (epoch int6
 		problem, err = problemOf(err, v1alpha1.WaitingEpochMissing)
 		return 0, problem, err
 	}
+	// The grant's revision will be above this one. Looking first keeps a problem from costing a Lease write each time.
+	floor := fencing.Token(s.Task.Status.FencingToken)
+	if lowest, err := fencing.NewToken(epoch, s.Revision); err == nil && lowest < floor {
+		return 0, &plan.GrantProblem{Reason: v1alpha1.WaitingEpochMissing, Message: fmt.Sprintf(
+			"a grant in epoch %d would have a token below %d: the cluster's revisions went back; raise the epoch", epoch, floor)}, nil
+	}
 	if err = r.bindWorkerRole(ctx, s.Task.Namespace, s.NextTemplate().Spec.ServiceAccountName); err != nil {
 		problem, err = problemOf(err, v1alpha1.WaitingWorkerRole)
 	}
 	return epoch, problem, err
+}
+
+// lookAgain looks whether a task would be refused once more what it was refused before, and notes that for the next decision. An error says
+// nothing: with its turn, the task will meet it, too.
+func (r *Reconciler) lookAgain(ctx context.Context, s *plan.Snapshot) {
+	if want := s.ToKeep(); want != nil {
+		s.RevisionRefusal, _ = r.keepRevision(ctx, s.Task, want)
+	}
+	_, s.GrantProblem, _ = r.mayGrant(ctx, s)
 }
 
 // problemOf tells a problem that a person must solve from an error that may pass by itself.

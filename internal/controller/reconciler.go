@@ -59,12 +59,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
-	p := r.decide(s)
+	p := r.decide(ctx, s)
 	if p.NeedsLive() {
 		if s, err = r.gatherLive(ctx, s); err != nil || s == nil {
 			return ctrl.Result{}, err
 		}
-		p = r.decide(s)
+		p = r.decide(ctx, s)
 	}
 	decisions.WithLabelValues(string(p.Rule)).Inc()
 	next, err := r.execute(ctx, s, p)
@@ -83,9 +83,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // decide asks the rules, and the task's queue where they leave it to that. A task that goes on without its queue leaves it; what it
 // holds is seen first.
-func (r *Reconciler) decide(s *plan.Snapshot) plan.Plan {
+func (r *Reconciler) decide(ctx context.Context, s *plan.Snapshot) plan.Plan {
 	r.Turns.See(s.Task, s.Term)
 	p := plan.Decide(s)
+	if p.AskTurn && s.WasRefused() {
+		r.lookAgain(ctx, s)
+		p = plan.Decide(s)
+	}
 	if p.AskTurn {
 		s.Turn = r.Turns.Ask(s.Task, s.Queue)
 		p = plan.Decide(s)

@@ -166,22 +166,6 @@ func TestWhatStopsAQueueTakesBackTheTurnsThatWereNotUsed(t *testing.T) {
 	}
 }
 
-// TestATaskThatCouldNotUseItsTurnGoesToTheEndOfTheLine: it is the oldest, and would have each turn before all others.
-func TestATaskThatCouldNotUseItsTurnGoesToTheEndOfTheLine(t *testing.T) {
-	w := newTurns(t, 1)
-	w.wants("admitted", []string{"a"}, w.asks("a", "b", "c"))
-	troubled := w.is("a", v1alpha1.PhaseAvailable)
-	troubled.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionWaiting, Status: metav1.ConditionTrue, Reason: v1alpha1.WaitingWorkerRole}}
-	w.Leave(troubled)
-	w.clock.Step(10 * time.Second)
-	w.asks("a")
-	for _, name := range []string{"b", "c"} {
-		w.See(w.is(name, v1alpha1.PhaseRunning), w.term(true))
-		w.See(w.is(name, v1alpha1.PhaseCompleted), nil)
-	}
-	w.wants("woken", []string{"b", "c", "a"}, w.woken)
-}
-
 func TestWhoIsFinishedDeletedOrGoneHoldsNothing(t *testing.T) {
 	for name, ends := range map[string]func(*turnsWorld){
 		"finished": func(w *turnsWorld) { w.See(w.is("a", v1alpha1.PhaseCompleted), w.term(true)) },

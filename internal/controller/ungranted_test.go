@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
+	"github.com/leasehold-io/leasehold/internal/controller/plan"
 	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
@@ -33,48 +34,76 @@ func (e epochOr) Read(context.Context, int64) (int64, error) {
 	return 1, nil
 }
 
-// TestATurnThatIsRefusedItsGrantCostsTheQueueNoStart: at a slow rate nobody else would ever start.
-func TestATurnThatIsRefusedItsGrantCostsTheQueueNoStart(t *testing.T) {
+// TestARefusedGrantCostsTheQueueNothing, neither a start, for at a slow rate nobody else would ever start, nor another turn while the task
+// would be refused again: each keeps those behind it from theirs.
+func TestARefusedGrantCostsTheQueueNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		account string
 		epoch   epochOr
 		taken   bool // the name of what the queue gives
 		reason  string
+		solve   func(*Reconciler, *appsv1.ControllerRevision) error
 	}{
-		"the epoch is missing":               {epoch: "there is none", reason: v1alpha1.WaitingEpochMissing},
-		"its service account does not exist": {account: "missing", reason: v1alpha1.WaitingWorkerRole},
-		"its revision cannot be kept":        {taken: true, reason: v1alpha1.WaitingQueueRevision},
+		"the epoch is missing": {epoch: "there is none", reason: v1alpha1.WaitingEpochMissing,
+			solve: func(r *Reconciler, _ *appsv1.ControllerRevision) error { r.Epoch = epochOr(""); return nil }},
+		"its service account does not exist": {account: "missing", reason: v1alpha1.WaitingWorkerRole,
+			solve: func(r *Reconciler, _ *appsv1.ControllerRevision) error {
+				binding := bindingOfDefault()
+				if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+					return err
+				}
+				binding.Subjects = append(binding.Subjects, account("missing"))
+				return r.Client.Update(t.Context(), binding)
+			}},
+		"its revision cannot be kept": {taken: true, reason: v1alpha1.WaitingQueueRevision,
+			solve: func(r *Reconciler, other *appsv1.ControllerRevision) error {
+				return r.Client.Delete(t.Context(), other)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			ok := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 			tq := &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bulk"}, Spec: v1alpha1.TaskQueueSpec{
 				Dispatch: v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 3600}, Defaults: v1alpha1.TaskDefaults{StopGraceSeconds: 7}}}
 			task := queuedTask("a", test.account)
 			c := clientOfTasks(t, task, tq, bindingOfDefault())
-			if test.taken {
-				other := revisionOf(task, revisionNow(tq))
-				other.Data.Raw = []byte(`{}`)
-				if err := c.Create(t.Context(), other); err != nil {
-					t.Fatal(err)
-				}
+			other := revisionOf(task, revisionNow(tq))
+			if other.Data.Raw = []byte(`{}`); test.taken {
+				ok(c.Create(t.Context(), other))
 			}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(tq), tq); err != nil {
-				t.Fatal(err)
-			}
+			ok(c.Get(t.Context(), client.ObjectKeyFromObject(tq), tq))
 			r, clock := passesWith(c)
 			r.Epoch = test.epoch
 			r.Turns.Learn(tq)
 			clock.Step(time.Hour)
-			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(task)}); err != nil {
-				t.Fatal(err)
+			pass := func() {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(task)})
+				ok(err)
 			}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(task), task); err != nil {
-				t.Fatal(err)
-			}
+			pass()
+			ok(c.Get(t.Context(), client.ObjectKeyFromObject(task), task))
 			if was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting); was == nil || was.Reason != test.reason {
 				t.Fatalf("it waits for %+v", was)
 			}
-			if turn := r.Turns.Ask(queuedTask("b", ""), tq); !turn.Admitted {
+			next := queuedTask("b", "")
+			if turn := r.Turns.Ask(next, tq); !turn.Admitted {
 				t.Errorf("the next one is %+v, %+v", turn, turn.Waiting)
+			}
+			r.Turns.Leave(next)
+
+			asked := 0
+			r.Turns.TellWith(func(types.NamespacedName) { asked++ })
+			if pass(); asked > 0 {
+				t.Error("it asks for another turn, and would be refused again")
+			}
+			ok(test.solve(r, other))
+			clock.Step(plan.RefusedRetry)
+			if pass(); asked == 0 {
+				t.Error("it asks for no other turn, and would not be refused any more")
 			}
 		})
 	}

@@ -30,7 +30,7 @@
 // the last start; each tenant of it a tag, which a start raises by 1/weight; the lowest tag is next. A tenant that comes, comes back,
 // or was passed over at its limit continues at the virtual time if its tag is lower: who was idle gains no credit. Nor does it lose a
 // debt: its tag is kept until the virtual time has reached it, or the level is empty. Between tenants i and j that both wait, starts
-// divided by weight never differ by more than 1/wi + 1/wj, whatever else happens.
+// divided by weight never differ by more than 1/wi + 1/wj, whatever else happens; a turn that is given back, or taken back, counts as a start.
 //
 // # Rates
 //

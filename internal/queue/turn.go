@@ -25,7 +25,7 @@ func (q *Queue) Turn(id string, now time.Time) Turn {
 	} else {
 		w.Position = q.position(m)
 	}
-	return Turn{Waiting: &w, Since: m.Created}
+	return Turn{Waiting: &w}
 }
 
 // obstacle is what keeps the task from starting even if it were the next.

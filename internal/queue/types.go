@@ -47,9 +47,8 @@ type Task struct {
 
 // Turn is where a task stands. The zero value: the queue does not know it.
 type Turn struct {
-	Admitted bool      // it may start, or holds capacity already
-	Waiting  *Waiting  // what it waits for
-	Since    time.Time // since when it does, as it was joined
+	Admitted bool     // it may start, or holds capacity already
+	Waiting  *Waiting // what it waits for
 }
 
 // Waiting says what a task waits for.

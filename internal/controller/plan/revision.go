@@ -58,13 +58,13 @@ func IsSpecOpen(status *v1alpha1.LeasedTaskStatus) bool {
 
 // fix puts on record what the queue gave: the spec does not change from now on, whatever becomes of the queue.
 func (s *Snapshot) fix(status *v1alpha1.LeasedTaskStatus) {
-	if r := s.revision(); r != nil && !IsSpecOpen(status) {
+	if r := s.ToKeep(); r != nil && !IsSpecOpen(status) {
 		status.QueueRevision = r.Name
 	}
 }
 
-// revision is what is to be on record as soon as the spec may not change any more; nil: nothing, or it is already.
-func (s *Snapshot) revision() *Revision {
+// ToKeep is what is to be on record as soon as the spec may not change any more; nil: nothing, or it is already.
+func (s *Snapshot) ToKeep() *Revision {
 	if s.Source.Given == nil || s.RevisionRefusal != "" || !IsSpecOpen(&s.Task.Status) {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *Snapshot) revision() *Revision {
 // keepRevision has a plan keep the revision that it puts on record, or will with its grant.
 func (s *Snapshot) keepRevision(p *Plan) {
 	if p.Grant != nil || p.Status != nil && p.Status.QueueRevision != s.Task.Status.QueueRevision {
-		p.Keep = s.revision()
+		p.Keep = s.ToKeep()
 	}
 }
 

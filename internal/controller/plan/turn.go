@@ -22,7 +22,7 @@ func (s *Snapshot) nextLook() time.Duration {
 	return turnPatience + time.Duration(s.Jitter*float64(turnPatience/2))
 }
 
-// grantProblems are the reasons for which a task that has its turn is not granted.
+// grantProblems are the reasons for which a task that has its turn is not granted: something outside the task forbids it.
 var grantProblems = []string{v1alpha1.WaitingWorkerRole, v1alpha1.WaitingEpochMissing, v1alpha1.WaitingQueueRevision}
 
 // HoldsPlace reports whether the status says that the task takes up room in its queue: from the grant of a term until its process
@@ -32,14 +32,8 @@ func HoldsPlace(status *v1alpha1.LeasedTaskStatus) bool {
 	return hasOpenTerm(status) || isUnreleased
 }
 
-// WaitsSince is since when a task has waited for its turn, if it does: its creation, or the end of its pause. Zero: since now. It had a
-// turn, and could not use it, because of something outside the task. At the head of the line again it would have each turn before those
-// behind it: hundreds of such tasks, one after the other, would let nobody else start.
+// WaitsSince is since when a task has waited for its turn, if it does: its creation, or the end of its pause.
 func WaitsSince(task *v1alpha1.LeasedTask) time.Time {
-	was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting)
-	if was != nil && was.Status == metav1.ConditionTrue && slices.Contains(grantProblems, was.Reason) {
-		return time.Time{}
-	}
 	since := task.CreationTimestamp.Time
 	if at := task.Spec.StartAfter; at != nil && at.After(since) {
 		since = at.Time
@@ -48,6 +42,13 @@ func WaitsSince(task *v1alpha1.LeasedTask) time.Time {
 		since = at.Time
 	}
 	return since
+}
+
+// WasRefused reports whether the task had a turn, and could not use it. Before it asks for another one, what it was refused for has to be
+// looked at: as long as that stands, each turn would be taken from the tasks behind it, for nothing.
+func (s *Snapshot) WasRefused() bool {
+	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
+	return was != nil && was.Status == metav1.ConditionTrue && slices.Contains(grantProblems, was.Reason)
 }
 
 // awaitTurn waits for the task's turn in its queue, for an attempt or a probe. It is asked right before the grant: whatever else keeps

@@ -131,39 +131,15 @@ func TestAnotherLimitIsToldOnceTheOneThatWasToldIsNoMore(t *testing.T) {
 					t.Errorf("%s: it is written: %t", reason, p.Status != nil)
 				}
 			}
+			awaits(queue.RateLimited, 300)(s)
+			if p := Decide(s); p.Status == nil {
+				t.Error("that others have come before it is not told")
+			}
 			for _, reason := range []queue.Reason{queue.BreakerOpen, queue.QueuePaused} {
 				awaits(reason, 7)(s)
 				if p := Decide(s); p.Status == nil {
 					t.Errorf("%s is not told", reason)
 				}
-			}
-		})
-	}
-}
-
-// TestATaskThatWasRefusedItsGrantSaysSoForAWhile: it waits for its next turn meanwhile. That the queue is paused it says at once.
-func TestATaskThatWasRefusedItsGrantSaysSoForAWhile(t *testing.T) {
-	for name, test := range map[string]struct {
-		reason queue.Reason
-		waited time.Duration
-		writes bool
-	}{
-		"a moment ago":                 {queue.QueueConcurrency, time.Second, false},
-		"a moment ago, and is slow":    {queue.RateLimited, time.Second, false},
-		"and the breaker is half-open": {queue.BreakerOpen, time.Second, false},
-		"and the queue is paused":      {queue.QueuePaused, time.Second, true},
-		"long ago":                     {queue.QueueConcurrency, turnPatience, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := given(available, queued, admitted)
-			s.GrantProblem = &GrantProblem{Reason: v1alpha1.WaitingWorkerRole, Message: "there is no such service account"}
-			p := Decide(s)
-			s = carried(t, s, &p)
-			s.GrantProblem = nil
-			awaits(test.reason, 7)(s)
-			s.Turn.Since = s.Now.Add(-test.waited)
-			if p := Decide(s); (p.Status != nil) != test.writes || !p.KeepPlace || p.Requeue < turnPatience {
-				t.Errorf("it is written: %t; %+v", p.Status != nil, p)
 			}
 		})
 	}

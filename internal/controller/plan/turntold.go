@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,14 +26,14 @@ func (s *Snapshot) turnOf(w *queue.Waiting) waiting {
 	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
 	if was != nil && was.Status == metav1.ConditionTrue {
 		isSame := was.Reason == string(w.Reason) && strings.HasPrefix(was.Message+";", stands+";")
-		if isSame || s.isNoNews(was, w) || s.wasJustRefused(was, w) {
+		if isSame || s.isNoNews(was, w) {
 			return waiting{was.Reason, was.Message}
 		}
 	}
 	return waiting{string(w.Reason), stands + byWhom(w)}
 }
 
-// isNoNews reports whether the task was told of another capacity that is short, and is no nearer to its turn by now. Where two limits
+// isNoNews reports whether the task was told of another capacity that is short, and its place is what it was told. Where two limits
 // bind about as much, one does now and the other a moment later, and thousands of tasks would be written at each look.
 func (s *Snapshot) isNoNews(was *metav1.Condition, w *queue.Waiting) bool {
 	told := s.limitOf(queue.Reason(was.Reason))
@@ -44,14 +43,7 @@ func (s *Snapshot) isNoNews(was *metav1.Condition, w *queue.Waiting) bool {
 	place, isSame := strings.CutPrefix(was.Message, s.placeUnder(told))
 	place, _, _ = strings.Cut(place, ";")
 	n, err := strconv.Atoi(place)
-	return isSame && err == nil && was.Reason != string(w.Reason) && roughly(w.Position) >= n
-}
-
-// wasJustRefused reports whether the task was told why it could not use its turn, and has not waited long for another one. Of tasks that are
-// refused, each waits until the others have had their turns; would it say so, each turn of each would be two writes, and a write asks for
-// a pass, which asks for a turn.
-func (s *Snapshot) wasJustRefused(was *metav1.Condition, w *queue.Waiting) bool {
-	return slices.Contains(grantProblems, was.Reason) && w.Reason != queue.QueuePaused && s.Now.Sub(s.Turn.Since) < turnPatience
+	return isSame && err == nil && was.Reason != string(w.Reason) && roughly(w.Position) == n
 }
 
 // limitOf is a limit of capacity as the queue's spec has it; 0: it has none.
