@@ -133,7 +133,7 @@ const (
 	QueueLabel = "leasehold.io/queue"
 	// QueueNameAnnotation is the queue's name, there. It may be longer than a label's value can be.
 	QueueNameAnnotation = "leasehold.io/queue-name"
-	// RetiringAnnotation is on a ControllerRevision that nobody needs, and that is about to be deleted.
+	// RetiringAnnotation is on a ControllerRevision that nobody needed when it was marked. It is deleted, unless somebody needs it before that.
 	RetiringAnnotation = "leasehold.io/retiring"
 	// TaskNameAnnotation is the task's name. It may be longer than a label's value can be.
 	TaskNameAnnotation = "leasehold.io/task-name"

@@ -179,8 +179,9 @@ var unreached = map[plan.Rule]string{
 
 	plan.RuleAwaitRevision: "a task of a simulation has no queue: tables, and the tests at the API server, have it",
 
-	plan.RuleNoProbe:   "a doubt is left without a probe where a queue's policy was lost: tables, and the tests at the API server, have it",
-	plan.RuleAwaitTurn: "a queue takes more than one task: the tests of the queue, and those at the API server, have it",
+	plan.RuleBudgetUsedUp: "so is a budget that is used up meanwhile: the same",
+	plan.RuleNoProbe:      "a doubt is left without a probe where a queue's policy was lost: tables, and the tests at the API server, have it",
+	plan.RuleAwaitTurn:    "a queue takes more than one task: the tests of the queue, and those at the API server, have it",
 }
 
 const byOthers = "keys take more than one task: TestAnyInterleaving of package key plays them"

@@ -79,13 +79,18 @@ func timeUp(s *Snapshot) (Plan, bool) {
 	if !s.isTimeUp() {
 		return Plan{}, false
 	}
+	return s.noneFollows(), true
+}
+
+// noneFollows puts on record that neither an attempt nor a probe follows. Nothing runs.
+func (s *Snapshot) noneFollows() Plan {
 	status := s.status()
 	if isInDoubt(status) {
 		status.Phase = v1alpha1.PhaseExpired
 	}
 	status.DeadLetterName = deadLetterName(s.Task)
 	status.NextAttemptTime = nil
-	return s.write(status, deadLetterPending("it will be written next")), true
+	return s.write(status, deadLetterPending("it will be written next"))
 }
 
 // timeUpMessage says which of the clocks it was.

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-// deadLetter renders the DeadLetter of a task whose last attempt is on record. It is made from spec and status alone, so
+// deadLetter renders the DeadLetter of a task whose last attempt is on record. It is made from spec, status and what its queue gave alone, so
 // that whoever makes it again, after a crash say, makes the same. It has no owner: it outlives the task.
 func (s *Snapshot) deadLetter() *v1alpha1.DeadLetter {
 	task, status := s.Task, s.Task.Status.DeepCopy()
@@ -56,11 +56,16 @@ func (s *Snapshot) kept() (spec *v1alpha1.LeasedTaskSpec, without string) {
 	default:
 		return &s.Task.Spec, ""
 	}
+	own := s.Source.Own
 	without += "; this is the task's own spec alone"
-	if s.Source.Own.Template == nil {
-		without += ", and a replay takes the rest from the queue as it is then"
+	if own.Template == nil {
+		return &own, without + ", and a replay takes the rest from the queue as it is then"
 	}
-	return &s.Source.Own, without
+	if own.OnLostAttempt == "" && s.Task.Spec.OnLost() != v1alpha1.LostAttemptRetry { // a replay does not make at least once of what may have been at most once
+		own.OnLostAttempt = v1alpha1.LostAttemptDeadLetter
+		without += ", with onLostAttempt DeadLetter"
+	}
+	return &own, without + ", and a replay takes the rest from the defaults of the fields"
 }
 
 func deadLetterName(task *v1alpha1.LeasedTask) string {

@@ -22,7 +22,7 @@ func TestADeadLetterSaysWhatItDoesNotKeep(t *testing.T) {
 	}{
 		"all is kept":              {[]func(*Snapshot){bare, from(mailWithin(600))}, "mail", nil, "spec alone"},
 		"it is lost":               {[]func(*Snapshot){bare, lost}, "", []string{"ControllerRevision mail-0", "TaskQueue mail", "is gone", "spec alone", "from the queue as it is then"}, "cancel"},
-		"it is lost, and not much": {[]func(*Snapshot){bare, own, lost}, "own", []string{"is gone", "spec alone"}, "from the queue"},
+		"it is lost, and not much": {[]func(*Snapshot){bare, own, lost}, "own", []string{"is gone", "spec alone, with onLostAttempt DeadLetter", "from the defaults"}, "from the queue"},
 		"it is too large":          {[]func(*Snapshot){bare, from(large)}, "", []string{"TaskQueue mail", "too large", "spec alone", "from the queue as it is then"}, "is gone"},
 		"a replay needs none":      {[]func(*Snapshot){bare, own, replaying("dl"), lost}, "own", nil, "spec alone"},
 	}
@@ -42,7 +42,7 @@ func TestADeadLetterSaysWhatItDoesNotKeep(t *testing.T) {
 			if kept.Template != nil {
 				got = kept.Template.Spec.Containers[0].Image
 			}
-			if got != test.image || kept.QueueName != "mail" || kept.StopGraceSeconds != 0 || kept.OnLostAttempt != "" {
+			if got != test.image || kept.QueueName != "mail" || kept.StopGraceSeconds != 0 || (kept.OnLostAttempt != "") != strings.Contains(p.DeadLetter.Spec.Message, "with onLostAttempt DeadLetter") {
 				t.Errorf("it keeps image %q, want %q, of queue %q, and of patience %d s, %q", got, test.image, kept.QueueName, kept.StopGraceSeconds, kept.OnLostAttempt)
 			}
 			for _, want := range test.says {

@@ -48,6 +48,14 @@ func noProbe(s *Snapshot) (Plan, bool) {
 	return s.settle(status), true
 }
 
+// budgetUsedUp draws the consequence of an end that came while nobody knew the budget: it was the queue's.
+func budgetUsedUp(s *Snapshot) (Plan, bool) {
+	if budgetUsed(&s.Task.Spec.Retry, &s.Task.Status) == "" {
+		return Plan{}, false
+	}
+	return s.noneFollows(), true
+}
+
 // awaitsRevision is what a task waits for whose revision is gone.
 func (s *Snapshot) awaitsRevision(status *v1alpha1.LeasedTaskStatus) waiting {
 	message := LostRevision(s.Task)

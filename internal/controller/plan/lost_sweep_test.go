@@ -1,19 +1,21 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/fencing"
 )
 
-// TestALostRevisionChangesNoFate: onLostAttempt is the queue's, and not known while the attempt ends. An attempt that may have had its
+// TestALostRevisionChangesNoFate: onLostAttempt and the budgets are the queue's, and not known while the attempt ends. An attempt that may have had its
 // effect is in doubt then, whatever the queue said, and nothing follows but a cancel; once it is known again, the same as ever does.
 func TestALostRevisionChangesNoFate(t *testing.T) {
 	eachFate(func(f fate) {
 		s := f.snapshot()
-		defaults := v1alpha1.TaskDefaults{OnLostAttempt: s.Task.Spec.OnLostAttempt, Reconcile: s.Task.Spec.Reconcile}
-		s.Task.Spec.QueueName, s.Task.Spec.OnLostAttempt, s.Task.Spec.Reconcile = "mail", "", v1alpha1.ReconcileSpec{}
+		spec := &s.Task.Spec
+		defaults := v1alpha1.TaskDefaults{OnLostAttempt: spec.OnLostAttempt, Reconcile: spec.Reconcile, Retry: spec.Retry}
+		spec.QueueName, spec.OnLostAttempt, spec.Reconcile, spec.Retry = "mail", "", v1alpha1.ReconcileSpec{}, v1alpha1.RetrySpec{Rules: spec.Retry.Rules}
 		lost(s)
 		s = settledDown(t, s)
 		isDoubtful := ends[f.end].isClaimed && !ends[f.end].isSuccess && f.effect != fencing.EffectNone
@@ -27,7 +29,7 @@ func TestALostRevisionChangesNoFate(t *testing.T) {
 		s.Task.Spec = s.Source.Own
 		back(defaults)(s)
 		s = driven(t, s, func(s *Snapshot) bool {
-			return s.Task.Status.Phase.IsFinished() || isReady(s) && Decide(s).Rule != RuleNoProbe
+			return s.Task.Status.Phase.IsFinished() || isReady(s) && !slices.Contains([]Rule{RuleNoProbe, RuleBudgetUsedUp, RuleGiveUp}, Decide(s).Rule)
 		})
 		if got := outcomeOf(s); got != f.want() || s.Task.Status.Attempt != 1 {
 			t.Errorf("%+v: %s, want %s: %+v", f, got, f.want(), s.Task.Status)

@@ -127,6 +127,10 @@ var lostDoubtTable = map[string]decision{
 		want: want{Rule: RuleNoProbe, Status: "Expired attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending",
 			Live: true},
 	},
+	"a budget that was used up meanwhile is": {
+		given: []func(*Snapshot){backedOff, bare, back(v1alpha1.TaskDefaults{Retry: v1alpha1.RetrySpec{MaxDisruptions: new(int32(0))}})},
+		want:  want{Rule: RuleBudgetUsedUp, Status: "Available attempt 1", Waiting: "DeadLetterPending", Ready: "False/DeadLetterPending"},
+	},
 	"it was Reconcile: it is probed for": {
 		given: []func(*Snapshot){probeDue, nextIn(23 * time.Hour), bare, back(probedFor(0))},
 		want:  want{Rule: RuleSettling, Status: "Probing attempt 1", Waiting: "Settling", Ready: "False/Settling"},
@@ -211,5 +215,21 @@ func TestPatienceHasTheBoundsOfTheCRD(t *testing.T) {
 	}
 	if most := defaults["stopGraceSeconds"].Maximum; most == nil || int32(*most) != d.StopGraceSeconds {
 		t.Errorf("stopGraceSeconds: patience has %d, the CRD %v", d.StopGraceSeconds, most)
+	}
+}
+
+// TestWhatATaskEndedWithStandsThoughItsRevisionIsGone: its budget was the queue's. What it was judged by is not known any more, and a pass
+// over it, by a new operator say, leaves its record as it is.
+func TestWhatATaskEndedWithStandsThoughItsRevisionIsGone(t *testing.T) {
+	budget := back(v1alpha1.TaskDefaults{Retry: v1alpha1.RetrySpec{MaxDisruptions: new(int32(0))}})
+	for name, more := range map[string]func(*Snapshot){"": func(*Snapshot) {}, "that has a total time": dueIn(0)} {
+		s := given(backedOff, bare, budget, more)
+		s = driven(t, s, func(s *Snapshot) bool { return s.Task.Status.Phase.IsFinished() })
+		was := *s.Task.Status.DeepCopy()
+		s.Task.Spec = s.Source.Own
+		lost(s)
+		if p := Decide(s); p.Rule != RuleFinished || p.Status != nil {
+			t.Errorf("%s: rule %s, and from\n%+v\nto\n%+v", name, p.Rule, was, p.Status)
+		}
 	}
 }

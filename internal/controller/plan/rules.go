@@ -44,6 +44,9 @@ const (
 	// RuleNoProbe: the attempt is in doubt, because what its queue says of that was not known as it ended, and no probe is to settle it.
 	// With onLostAttempt Retry the doubt is dropped; else there will be no further attempt, and that is put on record.
 	RuleNoProbe Rule = "NoProbe"
+	// RuleBudgetUsedUp: the last attempt has used up a budget that was the queue's, and was not known as it ended: that there will be no
+	// further attempt is put on record.
+	RuleBudgetUsedUp Rule = "BudgetUsedUp"
 	// RuleTimeUp: timeouts.totalSeconds is over, and no term is open: that there will be no further attempt is put on record.
 	RuleTimeUp Rule = "TimeUp"
 	// RuleSuspended: the task is suspended, and no term is open: it rests until its spec changes.
@@ -101,7 +104,8 @@ const (
 	// RuleStopUnheeded: the holder was told to stop, and has not submitted in the time for that.
 	RuleStopUnheeded Rule = "StopUnheeded"
 	// RuleStop: cancel or suspend is requested, the queue is drained, a newer task replaces this one, or the total time is over: the
-	// holder is told, on its Lease. An attempt that would be the last, by onLostAttempt DeadLetter, is neither suspended nor drained.
+	// holder is told, on its Lease. An attempt that would be the last, by onLostAttempt DeadLetter or as far as anybody knows, is neither suspended
+	// nor drained.
 	RuleStop Rule = "Stop"
 	// RuleStopping: the holder was told to stop; the kubelet is to tell it too. Its submission is waited for.
 	RuleStopping Rule = "Stopping"
@@ -142,6 +146,7 @@ var rules = []rule{
 	{RuleReplaced, when(isClosed, replaced)},
 	{RuleAwaitRevision, when(isReady, awaitRevision)},
 	{RuleNoProbe, when(isProbeDue, noProbe)},
+	{RuleBudgetUsedUp, when(isAvailable, budgetUsedUp)},
 	{RuleTimeUp, when(isReady, timeUp)},
 	{RuleSpecInvalid, when(isAvailable, specInvalid)},
 	{RuleSuspended, when(isReady, suspended)},

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -133,6 +134,9 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 		}
 		return v1alpha1.ReasonCompleted, fmt.Sprintf("attempt %d succeeded", status.Attempt)
 	case v1alpha1.PhaseDeadLettered:
+		if was := s.causeOnRecord(); was != nil {
+			return was.Reason, was.Message
+		}
 		return deadLetterCause(&s.Task.Spec, status)
 	case v1alpha1.PhaseCancelled:
 		reason, message = v1alpha1.ReasonCancelled, s.Task.Spec.Cancel.Reason
@@ -176,6 +180,14 @@ func (s *Snapshot) cancelRequest(status *v1alpha1.LeasedTaskStatus) (asked metav
 	return metav1.ConditionTrue, v1alpha1.ReasonRequested, why
 }
 
+// causeOnRecord is what a task ended with whose revision is gone since: what it was judged by is not known any more.
+func (s *Snapshot) causeOnRecord() *metav1.Condition {
+	if !s.Source.IsLost || !s.Task.Status.Phase.IsFinished() {
+		return nil
+	}
+	return meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionFinished)
+}
+
 // deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another. It
 // reads the record alone, and no clock: that time was up is what is left where nothing else forbids one.
 func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
@@ -206,7 +218,7 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 	case used == "" && status.Deadline != nil:
 		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; " + detail
 	}
-	return v1alpha1.ReasonBudgetExceeded, used + "; " + detail
+	return v1alpha1.ReasonBudgetExceeded, cmp.Or(used, "what its queue allowed is used up") + "; " + detail
 }
 
 // isHeld reports whether a worker holds the term, as far as the status knows.
