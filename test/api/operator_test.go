@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -214,6 +215,35 @@ func TestWithoutTheEpochThereAreNoGrants(t *testing.T) {
 	cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: epoch.Namespace, Name: epoch.Name}, Data: map[string]string{controller.EpochKey: "1"}}
 	s.ok(admin.Create(t.Context(), cm))
 	s.untilGranted(task, 1)
+}
+
+func TestTheEpochIsNeverLowered(t *testing.T) {
+	s := sideBySide(t, nil)
+	set := func(data map[string]string) error {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: epoch.Name}, Data: data}
+		return admin.Update(t.Context(), cm)
+	}
+	s.ok(admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: epoch.Name},
+		Data: map[string]string{controller.EpochKey: "9"}}))
+	s.ok(s.Poll(t.Context(), patience, func() error { // a policy acts a moment late
+		if err := set(map[string]string{controller.EpochKey: "none"}); err == nil {
+			return errors.New("an epoch that is no number is taken")
+		}
+		return set(map[string]string{controller.EpochKey: "9"})
+	}))
+	for _, allowed := range []string{"9", "10", "524287"} {
+		if err := set(map[string]string{controller.EpochKey: allowed, "note": "of " + allowed}); err != nil {
+			t.Errorf("%s after a lower one, or itself: %v", allowed, err)
+		}
+	}
+	for _, refused := range []string{"524286", "9", "524288", "-1", "0", "01", "1e9", "99999999999999999999", "none", ""} {
+		if err := set(map[string]string{controller.EpochKey: refused}); err == nil || !strings.Contains(err.Error(), "data.epoch: ") {
+			t.Errorf("%q after 524287: %v, want a refusal that names the field", refused, err)
+		}
+	}
+	if err := set(nil); err == nil {
+		t.Error("an epoch can be taken away")
+	}
 }
 
 func TestWithoutTheAdmissionPoliciesNobodyGetsTheWorkerRole(t *testing.T) {

@@ -161,7 +161,7 @@ func startOperator(ctx context.Context) error {
 
 // installPolicies installs the admission policies that the operator wants to see, and the role that they guard.
 func installPolicies(ctx context.Context) error {
-	for _, file := range []string{"admission/mailbox.yaml", "admission/lease-create.yaml", "admission/task-size.yaml", "admission/replay.yaml", "admission/bindings.yaml", "rbac/worker.yaml", "rbac/users.yaml"} {
+	for _, file := range []string{"admission/mailbox.yaml", "admission/lease-create.yaml", "admission/task-size.yaml", "admission/replay.yaml", "admission/epoch.yaml", "admission/bindings.yaml", "rbac/worker.yaml", "rbac/users.yaml"} {
 		f, err := os.Open(filepath.Join("..", "..", "config", filepath.FromSlash(file)))
 		if err != nil {
 			return err
