@@ -41,8 +41,8 @@ func open(getenv func(string) string) (*Task, error) {
 		Payload:        r.file(r.text(envPayloadFile)),
 		Deadline:       r.time(envDeadline),
 		resultFile:     r.text(envResultFile), // missed at the end, it would cost what was done
-		checkpointFile: getenv(envCheckpointFile),
-		cancelFile:     getenv(envCancelFile),
+		checkpointFile: r.text(envCheckpointFile),
+		cancelFile:     r.text(envCancelFile),
 		voice:          newVoice(),
 	}
 	if getenv(envProbeAttempt) != "" {

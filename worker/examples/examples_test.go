@@ -209,7 +209,7 @@ func listen(t *testing.T) (socket string) {
 // TestWhatIsMissingIsNamed, before there is any work.
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	each(t, func(t *testing.T, argv []string) {
-		for _, name := range []string{"PAYLOAD_FILE", "RESULT_FILE"} {
+		for _, name := range []string{"PAYLOAD_FILE", "RESULT_FILE", "CHECKPOINT_FILE", "CANCEL_FILE"} {
 			p := newPlace(t, `{"rows": 3}`)
 			delete(p.env, name)
 			if code, said := p.run(t, argv); code != worker.ExitUsage || !strings.Contains(said, "LEASEHOLD_"+name) || p.read("checkpoint") != "-" {
