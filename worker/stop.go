@@ -13,9 +13,11 @@ import (
 const (
 	ReasonCancelled        = "Cancelled"        // spec.cancel; Message is its reason
 	ReasonSuspended        = "Suspended"        // spec.suspend
+	ReasonSuperseded       = "Superseded"       // a newer task with the same concurrencyKey replaces this one; Message names it
+	ReasonDrained          = "Drained"          // spec.paused of the task's queue is Drain; Message names it
 	ReasonDeadlineExceeded = "DeadlineExceeded" // the attempt's time is over, or the task's
 	ReasonHeartbeatMissed  = "HeartbeatMissed"  // lease.heartbeat is Application, and the worker was silent for too long
-	ReasonTerminated       = "Terminated"       // the Pod is deleted, evicted or drained
+	ReasonTerminated       = "Terminated"       // the Pod is deleted or evicted, or its node is drained
 	ReasonRenewalFailed    = "RenewalFailed"    // the Lease is lost
 )
 

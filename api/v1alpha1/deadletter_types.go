@@ -75,8 +75,9 @@ type DeadLetterSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
-	// reason says why the task was given up, in one word: BudgetExceeded, RetryRule, StartTimeout, CannotStart, DeadlineExceeded,
-	// LostAttempt, OutcomeUnknown, IdempotencyConflict. Why its last attempt failed stands in history. Immutable.
+	// reason says why the task was given up, in one word: BudgetExceeded, RetryRule, NotRetryable, StartTimeout, CannotStart,
+	// DeadlineExceeded, LostAttempt, OutcomeUnknown, IdempotencyConflict, KeyRejected. Why its last attempt failed stands in history.
+	// Immutable.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -25,7 +25,7 @@ const (
 	PhaseProbing Phase = "Probing"
 	// PhaseCompleted: a success was submitted and verified, or a probe found an attempt's effect. Final.
 	PhaseCompleted Phase = "Completed"
-	// PhaseCancelled: spec.cancel ended it, and nothing of it runs any more. Final.
+	// PhaseCancelled: spec.cancel ended it, or a newer task superseded it, and nothing of it runs any more. Final.
 	PhaseCancelled Phase = "Cancelled"
 	// PhaseDeadLettered: it will not be tried again, and its dead letter is written. Final.
 	PhaseDeadLettered Phase = "DeadLettered"
@@ -224,9 +224,9 @@ const (
 	AttemptFailed AttemptOutcome = "Failed"
 	// AttemptDisrupted: ended by no fault of its own.
 	AttemptDisrupted AttemptOutcome = "Disrupted"
-	// AttemptStopped: told to stop by spec.cancel or spec.suspend, because a newer task replaces this one, or because
-	// timeouts.totalSeconds is over; or it was about to be made, and is not, because a newer task replaces this one. It uses neither
-	// budget.
+	// AttemptStopped: told to stop by spec.cancel or spec.suspend, because the task's queue is drained, because a newer task replaces
+	// this one, or because timeouts.totalSeconds is over; or it was about to be made, and is not, because a newer task replaces this
+	// one. It uses neither budget.
 	AttemptStopped AttemptOutcome = "Stopped"
 )
 

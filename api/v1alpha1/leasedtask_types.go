@@ -162,7 +162,8 @@ type LeasedTaskSpec struct {
 	KeyPolicy KeyPolicy `json:"keyPolicy,omitempty"`
 
 	// onDeadLetter says what becomes of the task's keys if it is dead-lettered. Continue: the next task with the key runs.
-	// BlockKey: none runs until the dead letter is replayed with success, or deleted; tasks that wait say KeyBlocked, and name it.
+	// BlockKey: none runs until the dead letter is replayed with success, discarded, or deleted; tasks that wait say KeyBlocked, and
+	// name it.
 	// Needs idempotencyKey or concurrencyKey for BlockKey. Default Continue. Immutable.
 	// +optional
 	OnDeadLetter DeadLetterPolicy `json:"onDeadLetter,omitempty"`

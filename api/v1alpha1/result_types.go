@@ -7,8 +7,7 @@ type ResultCheck struct {
 	//   all other numbers double.
 	//   raw: the same as a string, as the worker wrote it; empty if it wrote none.
 	//   resultRef: the reference to a result that is kept elsewhere, with uri, digest and sizeBytes; null if there is none.
-	// The functions replace, join, format and strings.quote are not available, and a pattern of matches, find and findAll must be a
-	// literal. Its cost is limited as that of a validation rule of the API server. At most 1024 bytes.
+	// Which functions are not available, and what an evaluation may cost, is in docs/results.md. At most 1024 bytes.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

@@ -29,8 +29,8 @@ type RetrySpec struct {
 	// rules say otherwise for attempts that ended in a certain way, at most 20. They are asked first, and the first that matches
 	// decides. Where none does, a failure that its worker called permanent (POST /v1/fail with retryable: false) ends the task, and
 	// so does an attempt that could not start; any other failure is charged to maxAttempts, a disruption to maxDisruptions. A
-	// success is never judged by them, nor an attempt that was told to stop by cancel or suspend, or because timeouts.totalSeconds
-	// is over; no rule brings back a task whose total time is.
+	// success is never judged by them, nor an attempt that was told to stop by cancel or suspend, because the task's queue is drained,
+	// because a newer task replaces this one, or because timeouts.totalSeconds is over; no rule brings back a task whose total time is.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -62,7 +62,7 @@ const reasons = `
 
 Each attempt that has ended has one entry in ` + "`status.history`" + `. Its outcome says which budget it is charged to, its evidence what the
 record rests on: the agent's own word (Submission), the kubelet's (Pod), that no renewal was seen (Observation), or what stands on the
-Lease of the task's idempotency key (Key): then there was no attempt. [reasons.md](reasons.md) says what helps.
+Lease of one of the task's keys (Key): then there was no attempt. [reasons.md](reasons.md) says what helps.
 `
 
 const fromOutside = `
