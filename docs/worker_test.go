@@ -6,19 +6,23 @@ import (
 	"testing"
 )
 
-// TestTheGoInTheGuideIsThatOfTheExamples: which are compiled and run.
+// TestTheGoInTheGuideIsThatOfTheExamples: which are compiled.
 func TestTheGoInTheGuideIsThatOfTheExamples(t *testing.T) {
-	source, err := os.ReadFile("../worker/example_test.go")
-	if err != nil {
-		t.Fatal(err)
+	examples := ""
+	for _, file := range []string{"../worker/example_test.go", "../worker/examples/hello/main.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples += string(source)
 	}
 	all := blocks(t, "worker.md", "go")
 	if len(all) == 0 {
 		t.Error("there is none")
 	}
 	for _, block := range all {
-		if !strings.Contains(unindented(string(source)), unindented(block)) {
-			t.Errorf("this is not in worker/example_test.go:\n%s", block)
+		if !strings.Contains(unindented(examples), unindented(block)) {
+			t.Errorf("this is in none of the examples:\n%s", block)
 		}
 	}
 }
