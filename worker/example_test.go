@@ -118,7 +118,8 @@ func ExampleDo() {
 		panic(err)
 	}
 	for name, value := range map[string]string{"TASK": "ship", "NAMESPACE": "default", "ATTEMPT": "1", "FENCING_TOKEN": "17592186044417",
-		"IDEMPOTENCY_KEY": "key-1", "PAYLOAD_FILE": payload, "RESULT_FILE": result} {
+		"IDEMPOTENCY_KEY": "key-1", "PAYLOAD_FILE": payload, "RESULT_FILE": result,
+		"CHECKPOINT_FILE": filepath.Join(dir, "checkpoint"), "CANCEL_FILE": filepath.Join(dir, "cancel")} {
 		if err := os.Setenv("LEASEHOLD_"+name, value); err != nil {
 			panic(err)
 		}
