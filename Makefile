@@ -7,6 +7,10 @@ SHELL := bash
 .ONESHELL:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# By another name, `make -n` prints a recipe that uses it, and does not run the whole of it.
+SUBMAKE := $(MAKE)
+# No target is a file.
+.PHONY: $(shell sed -nE 's/^([a-z0-9 -]+):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 # The same flags for every build, so that all targets, clones and CI share one build cache.
 export CGO_ENABLED := 0
@@ -28,27 +32,25 @@ LOCALCLUSTER := go run ./hack/localcluster
 # Directory of helm, kubectl, etcd, kube-apiserver: built from Go modules once, outside the checkout.
 K8S_BIN = $$($(LOCALCLUSTER) binaries $(1))
 LINT = $$(hack/tools/tool golangci-lint-kube-api-linter)
+# Kubelets and network namespaces need root on Linux.
+CAN_RUN_NODES = [[ $$(id -u) == 0 && $$(uname -s) == Linux ]]
 # Runs go test, says at the end what failed and why, and leaves every result in bin/tests-NAME.json.
 GOTEST = $$($(CURDIR)/hack/tools/tool gotestsum) --no-color --format-hide-empty-pkg --hide-summary=skipped --jsonfile $(CURDIR)/$(BIN)/tests-$(1).json
 
 ##@ Begin
 
-.PHONY: help
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo
 demo: ## Three short stories on a real cluster; CLUSTER=local (default), kind or current
 	@echo "Compiling the demo, which takes a few minutes if Go has never compiled its parts"
 	go run ./test/demo
 
-.PHONY: demo-images-local demo-images-kind demo-images-current
 demo-images-local: images
 demo-images-kind demo-images-current: docker-build
 
 ##@ Develop
 
-.PHONY: generate
 generate: ## Regenerate deepcopy code, CRDs, RBAC, chart templates and docs
 	gen=$$(hack/tools/tool controller-gen)
 	"$$gen" object paths=./api/...
@@ -60,17 +62,14 @@ generate: ## Regenerate deepcopy code, CRDs, RBAC, chart templates and docs
 	go run ./hack/apidoc config/crd/bases/*.yaml > docs/api.md.tmp
 	mv docs/api.md.tmp docs/api.md
 
-.PHONY: fmt
 fmt: ## Format the Go code
 	$(LINT) fmt
 
-.PHONY: lint
 lint: ## golangci-lint: formatting, govet, the import law, the Kubernetes API linter
 	lint=$(LINT)
 	for module in . worker worker/guard/kubernetes; do (cd $$module && "$$lint" run ./...); done
 	bash -n hack/tools/tool .ci/run
 
-.PHONY: manifests
 manifests: ## Lint and render the chart, build config/, and compare the two
 	@mkdir -p $(BIN)
 	k8s=$(call K8S_BIN,helm kubectl)
@@ -86,7 +85,6 @@ manifests: ## Lint and render the chart, build config/, and compare the two
 	go run ./hack/chart compare $(BIN)/helm-relay.yaml $(BIN)/kustomize-relay.yaml
 	echo "The chart and config/ describe the same objects"
 
-.PHONY: verify
 verify: generate lint manifests ## Everything a change must pass besides the tests; fails on any uncommitted or untracked file
 	@if ! git rev-parse --git-dir >/dev/null 2>&1; then echo "SKIP: not a git checkout, cannot look for differences"; exit 0; fi
 	changed=$$(git status --porcelain --untracked-files=all)
@@ -99,10 +97,12 @@ verify: generate lint manifests ## Everything a change must pass besides the tes
 
 ##@ Test
 
-.PHONY: test
-test: test-unit selftest test-worker test-api test-e2e cases ## All tests: unit, the tests of the tests, stores, real API server, end to end
+test: ## All tests: unit, the tests of the tests, stores, real API server, end to end
+	@$(SUBMAKE) test-unit selftest test-worker
+	if $(CAN_RUN_NODES); then $(SUBMAKE) images && $(LOCALCLUSTER) binaries >/dev/null; fi
+	$(SUBMAKE) -j2 test-api test-e2e # side by side, because most of their time is waiting
+	$(SUBMAKE) cases
 
-.PHONY: test-unit
 test-unit: ## Unit tests; with a C compiler also the race detector on the packages that are cheap to build with it
 	@mkdir -p $(BIN)
 	$(call GOTEST,unit) -- $$(go list ./... | grep -vE '/test/(api|e2e|faults)$$')
@@ -112,28 +112,22 @@ test-unit: ## Unit tests; with a C compiler also the race detector on the packag
 	  echo "SKIP: the race detector needs a C compiler"
 	fi
 
-.PHONY: faults
 faults: ## Half an hour of random faults on the local cluster, judged by the independent checker; needs root on Linux
 	go run ./test/faults/run -duration 30m -tasks 200 -in-flight 12 -report $(BIN)/faults.md
 
-.PHONY: takeover
 takeover: ## How long it takes to replace a dead worker, a lost node's, and one that failed; needs root on Linux
 	go run ./test/faults/takeover -samples 50 -report $(BIN)/takeover.md
 
-.PHONY: ingress
 ingress: images ## Ten times the tasks that a queue takes: what becomes of them, drawn into docs/img; needs root on Linux
 	go run ./test/bench/ingress/run -figures docs/img
 
-.PHONY: outage
 outage: images ## A gateway fails sixty tasks at once: how their retries are spread, drawn into docs/img; needs root on Linux
 	go run ./test/bench/outage/run -tasks 60 -figures docs/img
 
-.PHONY: selftest
 selftest: ## Test the tests: the simulator finds each deliberate bug
 	@mkdir -p $(BIN)
 	$(call GOTEST,selftest) --format testname -- -tags deliberatebugs -run TestEveryDeliberateBugIsFound -count=1 ./internal/simulator
 
-.PHONY: test-worker
 test-worker: ## Tests of the worker modules with real stores: PostgreSQL, Redis, S3, NATS, API server
 	@mkdir -p $(BIN)
 	KUBEBUILDER_ASSETS=$(call K8S_BIN,etcd kube-apiserver kubectl)
@@ -141,44 +135,38 @@ test-worker: ## Tests of the worker modules with real stores: PostgreSQL, Redis,
 	(cd worker && $(call GOTEST,worker) -- -timeout 15m ./...)
 	(cd worker/guard/kubernetes && $(call GOTEST,worker-kubernetes) -- -timeout 15m ./...)
 
-.PHONY: test-api
 test-api: ## Tests against a real API server and etcd
 	@mkdir -p $(BIN)
 	KUBEBUILDER_ASSETS=$(call K8S_BIN,etcd kube-apiserver kubectl)
 	export KUBEBUILDER_ASSETS
 	$(call GOTEST,api) -- -timeout 30m -parallel 8 ./test/api/...
 
-.PHONY: test-e2e
 test-e2e: ## End-to-end tests on the local two-node cluster; needs root on Linux
 	@rm -f $(BIN)/tests-e2e.json
-	if [[ $$(id -u) != 0 || $$(uname -s) != Linux ]]; then
+	if ! $(CAN_RUN_NODES); then
 	  echo "SKIP: test-e2e starts kubelets and network namespaces, which needs root on Linux (you are $$(id -un) on $$(uname -s))"
 	else
-	  $(MAKE) images
+	  $(SUBMAKE) images
 	  $(LOCALCLUSTER) binaries >/dev/null
 	  $(call GOTEST,e2e) --format testname -- -p 1 ./test/e2e ./test/faults -timeout 40m -parallel 6
 	fi
 
-.PHONY: cases
 cases: ## Check that every test that docs/cases.md names has run and passed, after make test
 	@if [[ ! -e $(BIN)/tests-e2e.json ]]; then echo "SKIP: cases needs the end-to-end tests to have run"; exit 0; fi
 	go run ./hack/casecheck docs/cases.md $(BIN)/tests-*.json
 
 ##@ Build
 
-.PHONY: build
 build: ## Build the static binaries for linux/GOARCH into bin/
 	export GOOS=linux GOARCH=$(GOARCH)
 	go build -ldflags='-s -w -X main.version=$(VERSION)' -o $(BIN)/ ./cmd/...
 	go build -C worker -ldflags='-s -w -X main.version=$(VERSION)' -o $(CURDIR)/$(BIN)/ ./cmd/...
 
-.PHONY: images
 images: build ## Pack the binaries as image archives bin/*.tar; needs no Docker
 	go run ./hack/image -o $(BIN)/manager.tar -tag $(MANAGER_IMAGE) -bin $(BIN)/manager=/manager -entrypoint /manager -user 65532:65532
 	go run ./hack/image -o $(BIN)/agent.tar -tag $(AGENT_IMAGE) -bin $(BIN)/agent=/agent -entrypoint /agent -user 65532:65532
 	go run ./hack/image -o $(BIN)/outbox-relay.tar -tag $(RELAY_IMAGE) -bin $(BIN)/outbox-relay=/outbox-relay -entrypoint /outbox-relay -user 65532:65532
 
-.PHONY: docker-build
 docker-build: ## Build the images with Docker or Podman
 	@[[ -n "$(CONTAINER_TOOL)" ]] || { echo "docker-build needs Docker or Podman; make images needs neither" >&2; exit 1; }
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target manager -t $(MANAGER_IMAGE) .
@@ -187,20 +175,16 @@ docker-build: ## Build the images with Docker or Podman
 
 ##@ Clusters
 
-.PHONY: cluster-up
 cluster-up: ## Start the local two-node cluster (root on Linux)
 	$(LOCALCLUSTER) up
 
-.PHONY: cluster-down
 cluster-down: ## Stop the local cluster and remove all that it made
 	$(LOCALCLUSTER) down
 
-.PHONY: install
 install: ## Install the CRDs alone into the current context
 	k8s=$(call K8S_BIN,kubectl)
 	"$$k8s/kubectl" apply --server-side -k config/crd
 
-.PHONY: deploy
 deploy: ## Install or upgrade the chart in the current context
 	k8s=$(call K8S_BIN,helm)
 	"$$k8s/helm" upgrade --install leasehold charts/leasehold --namespace $(NAMESPACE) --create-namespace --wait \
@@ -212,6 +196,5 @@ deploy: ## Install or upgrade the chart in the current context
 tag = $(lastword $(subst :, ,$(1)))
 repository = $(patsubst %:$(call tag,$(1)),%,$(1))
 
-.PHONY: clean
 clean: ## Remove bin/; caches outside the checkout stay
 	rm -rf $(BIN)
