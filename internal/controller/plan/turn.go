@@ -45,7 +45,8 @@ func WaitsSince(task *v1alpha1.LeasedTask) time.Time {
 }
 
 // WasRefused reports whether the task had a turn, and could not use it. Before it asks for another one, what it was refused for has to be
-// looked at: as long as that stands, each turn would be taken from the tasks behind it, for nothing.
+// looked at: as long as that stands, each turn would be taken from the tasks behind it, for nothing. No decision hangs on it: if the condition
+// is wrong, a look or a turn is for nothing.
 func (s *Snapshot) WasRefused() bool {
 	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
 	return was != nil && was.Status == metav1.ConditionTrue && slices.Contains(grantProblems, was.Reason)
