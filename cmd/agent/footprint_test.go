@@ -37,8 +37,8 @@ func TestFootprint(t *testing.T) {
 	mustNot(t, err)
 	t.Logf("%d runs, from the fork of the agent: command executed %s, its main reached %s; RSS after a renewal %s, peak %s; binary %d KiB",
 		runs, figure(latency, 1e6, "ms"), figure(whole, 1e6, "ms"), figure(rss, 1024, "MiB"), figure(peak, 1024, "MiB"), info.Size()/1024)
-	if m := median(peak); m > 30*1024 {
-		t.Errorf("peak RSS %d KiB is far from the 15 MiB aimed at", m)
+	if m := median(peak); m > 15*1024 {
+		t.Errorf("peak RSS %d KiB is above 15 MiB", m)
 	}
 	if m := median(latency); m > int64(5*time.Second) {
 		t.Errorf("the child started %d ns after the agent, far from the 50 ms aimed at", m)

@@ -71,7 +71,7 @@ func parse() *options {
 	flag.StringVar(&o.agentImage, "agent-image", "", "Image of the agent that is injected into worker Pods; by digest in releases. Required.")
 	flag.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the agent's image.")
 	flag.StringVar(&o.agentSecrets, "agent-image-pull-secrets", "", "Comma-separated names of pull secrets, looked up in the task's namespace.")
-	flag.IntVar(&o.concurrency, "concurrency", 16, "Tasks worked on at the same time; also bounds requests in flight, which nothing else throttles.")
+	flag.IntVar(&o.concurrency, "concurrency", 16, "Tasks worked on at the same time. With a dozen for all else, it bounds requests in flight, which nothing else throttles.")
 	flag.IntVar(&o.keepPods, "keep-finished-pods", 100, "Finished Pods of finished tasks that stay in each namespace, with their logs; the oldest beyond them are deleted.")
 	flag.DurationVar(&o.retention, "dead-letter-retention", 0, "How long a dead letter stays that was replayed or discarded, unless it says so itself; 0: until somebody deletes it.")
 	flag.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhook that limits how many tasks are made; 0 turns it off.")
@@ -130,7 +130,7 @@ func newManager(o *options, hook *admission.Webhook) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	// No client-side throttle: it would delay verdicts and starve renewals of our own leader Lease. Requests in flight are
-	// bounded by --concurrency; the API server's priority and fairness does the rest (see the FlowSchemas we ship).
+	// bounded by --concurrency and a dozen for all else; the API server's priority and fairness does the rest (see the FlowSchemas we ship).
 	config.QPS, config.Burst = -1, -1
 	metrics := metricsserver.Options{BindAddress: o.metricsAddress}
 	if !o.metricsInsecure {

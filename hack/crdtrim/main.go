@@ -4,6 +4,7 @@
 //
 // Below every embedded PodTemplateSpec it
 //   - removes the descriptions, which are nine tenths of the file and repeat what `kubectl explain pod.spec` says;
+//   - removes name and namespace of the metadata: a Pod has those that the operator gives it, and no field is taken and ignored;
 //   - bounds the lists and names that our CEL rules walk. Kubernetes leaves them unbounded in the schema, and the API server
 //     refuses a rule that it must assume to run over an unbounded list of unbounded strings.
 //
@@ -76,6 +77,7 @@ const (
 func walk(n *yaml.Node) {
 	if isPodTemplate(n) {
 		eachChildSchema(n, strip)
+		drop(field(field(n, "properties"), "metadata"), "name", "namespace")
 		spec := field(field(field(n, "properties"), "spec"), "properties")
 		bound(field(spec, "containers"), maxContainers)
 		bound(field(spec, "initContainers"), maxContainers)
@@ -84,6 +86,18 @@ func walk(n *yaml.Node) {
 	}
 	for _, c := range n.Content {
 		walk(c)
+	}
+}
+
+// drop removes properties of a schema.
+func drop(schema *yaml.Node, names ...string) {
+	props := field(schema, "properties")
+	for i := 0; props != nil && i+1 < len(props.Content); {
+		if !slices.Contains(names, props.Content[i].Value) {
+			i += 2
+			continue
+		}
+		props.Content = slices.Delete(props.Content, i, i+2)
 	}
 }
 

@@ -17,6 +17,8 @@ const crd = `spec:
                 metadata:
                   description: gone
                   properties:
+                    name:
+                      type: string
                     labels:
                       additionalProperties:
                         description: gone
@@ -51,6 +53,9 @@ func TestTrimStripsBelowTheTemplateOnly(t *testing.T) {
 	got := string(out)
 	if strings.Contains(got, "gone") {
 		t.Errorf("descriptions below the template are still there:\n%s", got)
+	}
+	if strings.Contains(got, "                    name:\n                      type: string\n") {
+		t.Errorf("a name that nobody heeds is taken:\n%s", got)
 	}
 	for _, want := range []string{
 		"description: kept, ours\n",

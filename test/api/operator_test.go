@@ -3,6 +3,9 @@ package api
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -341,4 +344,24 @@ func TestOneNamespaceGivesTheWorkerRoleToABoundedNumberOfAccounts(t *testing.T) 
 	s.ok(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one-more"}}))
 	task := s.start("one-more", func(task *v1alpha1.LeasedTask) { task.Spec.Template.Spec.ServiceAccountName = "one-more" })
 	s.until(task, "waiting for a person", waitsFor(v1alpha1.WaitingWorkerRole, "has 100 accounts"))
+}
+
+// TestTheAPIServerTakesTheWholeConfiguration, as somebody applies it who uses kustomize. It is a dry run: this cluster has no nodes.
+func TestTheAPIServerTakesTheWholeConfiguration(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, kubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "--kubeconfig", kubeconfig,
+		"apply", "--server-side", "--dry-run=server", "-k", filepath.Join("..", "..", "config", "default"))
+	printed, err := kubectl.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, printed)
+	}
+	for _, object := range []string{"customresourcedefinition.apiextensions.k8s.io/leasedtasks.leasehold.io", "deployment.apps/leasehold-manager",
+		"validatingadmissionpolicy.admissionregistration.k8s.io/leasehold-epoch"} {
+		if !strings.Contains(string(printed), object) {
+			t.Errorf("%s is not in\n%s", object, printed)
+		}
+	}
 }

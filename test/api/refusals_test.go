@@ -50,6 +50,7 @@ func TestCase28BadInputIsRefusedWithTheFieldPathAndTheReason(t *testing.T) {
 		"shareProcessNamespace": {pod(func(p *corev1.PodSpec) { p.ShareProcessNamespace = new(true) }), []string{"spec.template.spec.shareProcessNamespace", "process 1"}},
 		"hostPID":               {pod(func(p *corev1.PodSpec) { p.HostPID = true }), []string{"spec.template.spec.hostPID", "process 1"}},
 		"windows":               {pod(func(p *corev1.PodSpec) { p.OS = &corev1.PodOS{Name: corev1.Windows} }), []string{"spec.template.spec.os", "Linux only"}},
+		"windows nodes":         {pod(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} }), []string{"spec.template.spec.nodeSelector", "Linux only"}},
 		"container restart policy": {pod(func(p *corev1.PodSpec) { p.Containers[0].RestartPolicy = &always }),
 			[]string{"spec.template.spec.containers", "restart policy"}},
 		"lifecycle": {pod(func(p *corev1.PodSpec) {

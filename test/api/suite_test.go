@@ -43,8 +43,9 @@ import (
 const patience = time.Minute // on a loaded machine; nothing here waits for it otherwise
 
 var (
-	config *rest.Config
-	admin  client.Client
+	config     *rest.Config
+	kubeConfig []byte // the same, for kubectl
+	admin      client.Client
 	// node is where the agents that tests play claim to run.
 	node  = "node-1"
 	epoch = types.NamespacedName{Namespace: "leasehold-system", Name: "leasehold-epoch"}
@@ -83,6 +84,7 @@ func runAll(m *testing.M) int {
 		fmt.Println("start the API server:", err)
 		return 1
 	}
+	kubeConfig = env.KubeConfig
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := startOperator(ctx); err != nil {

@@ -201,3 +201,11 @@ func TestCase19HungWorkIsStoppedAtItsDeadlineThoughItsLeaseIsRenewed(t *testing.
 	s.untilFinished(polite)
 	s.must(polite.Status.Phase == v1alpha1.PhaseCompleted && *polite.Status.Result == "DeadlineExceeded", "task %s: %s", polite.Name, cluster.Describe(polite))
 }
+
+func TestATaskOfTheLongestNameCompletes(t *testing.T) {
+	s := tell(t, sideBySide)
+	name := strings.Repeat("a.", 126) + "z"
+	task := s.start(name, `echo "$LEASEHOLD_TASK" > "$LEASEHOLD_RESULT_FILE"`)
+	s.untilFinished(task)
+	s.must(task.Status.Phase == v1alpha1.PhaseCompleted && *task.Status.Result == name+"\n", "status %+v", task.Status)
+}

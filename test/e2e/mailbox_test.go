@@ -47,6 +47,7 @@ func TestAWorkersTokenOpensItsOwnMailboxAndNothingElse(t *testing.T) {
 		"create a Lease that looks like ours": func() error { return worker.Create(s.ctx, lease("lh-forged")) },
 		"delete its own Lease":                func() error { return worker.Delete(s.ctx, lease(mine.Status.LeaseName)) },
 		"patch its own task":                  jsonPatch(mine.DeepCopy(), `[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`),
+		"patch another task":                  jsonPatch(other.DeepCopy(), `[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`),
 		"complete its own task": func() error {
 			return worker.Status().Patch(s.ctx, mine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Completed"}}`)))
 		},

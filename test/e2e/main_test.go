@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -56,7 +58,21 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "stop the cluster:", err)
 		return 1
 	}
+	if left := remains(); len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "the cluster is stopped, and has left", left)
+		return 1
+	}
 	return code
+}
+
+// remains is what a cluster that was stopped has left of its places.
+func remains() (left []string) {
+	for _, path := range []string{"/var/lib/leasehold-localcluster", "/run/leasehold-localcluster", "/sys/class/net/lhbr0", "/run/netns/" + node1, "/run/netns/" + node2} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			left = append(left, path)
+		}
+	}
+	return left
 }
 
 // story is one test's view of the cluster: a namespace of its own that says "restricted", and failures that stop the test.

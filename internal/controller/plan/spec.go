@@ -73,7 +73,7 @@ func (s *Snapshot) problem() error {
 		case worker == nil:
 			return fmt.Errorf("spec.workerContainer: names no container of the template of TaskQueue %s: %q", queue, spec.WorkerContainer)
 		case len(worker.Command) == 0:
-			return fmt.Errorf("spec.workerContainer: container %q of the template of TaskQueue %s needs a command: the agent starts it", worker.Name, queue)
+			return fmt.Errorf("spec.workerContainer: container %q of the template of TaskQueue %s needs a command: the agent starts it, and cannot see the image's own ENTRYPOINT", worker.Name, queue)
 		case worker.Lifecycle != nil:
 			return fmt.Errorf("spec.workerContainer: container %q of the template of TaskQueue %s cannot have lifecycle hooks: they run outside the agent's fence", worker.Name, queue)
 		}
