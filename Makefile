@@ -99,7 +99,7 @@ verify: generate lint manifests ## Everything a change must pass besides the tes
 
 test: ## All tests: unit, the tests of the tests, stores, real API server, end to end
 	@$(SUBMAKE) test-unit selftest test-worker
-	if $(CAN_RUN_NODES); then $(SUBMAKE) images && $(LOCALCLUSTER) binaries >/dev/null; fi
+	if $(CAN_RUN_NODES); then $(SUBMAKE) images; $(LOCALCLUSTER) binaries >/dev/null; fi
 	$(SUBMAKE) -j2 test-api test-e2e # side by side, because most of their time is waiting
 	$(SUBMAKE) cases
 

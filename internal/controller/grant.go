@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
@@ -86,6 +88,12 @@ func (r *Reconciler) mayGrant(ctx context.Context, s *plan.Snapshot) (epoch int6
 func (r *Reconciler) lookAgain(ctx context.Context, s *plan.Snapshot) {
 	if want := s.ToKeep(); want != nil {
 		s.RevisionRefusal, _ = r.keepRevision(ctx, s.Task, want)
+	}
+	if s.Task.Status.FencingToken > 0 { // a cache does not say how far the API server is
+		pods := &corev1.PodList{}
+		if err := r.Live.List(ctx, pods, client.InNamespace(s.Task.Namespace), client.Limit(1)); err == nil {
+			s.Revision = pods.ResourceVersion
+		}
 	}
 	_, s.GrantProblem, _ = r.mayGrant(ctx, s)
 }

@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) decide(ctx context.Context, s *plan.Snapshot) plan.Plan {
 	r.Turns.See(s.Task, s.Term)
 	p := plan.Decide(s)
-	if p.AskTurn && s.WasRefused() {
+	if p.AskTurn && !s.Live && s.WasRefused() { // what is decided live, the grant looks at
 		r.lookAgain(ctx, s)
 		p = plan.Decide(s)
 	}

@@ -21,6 +21,7 @@ import (
 
 	v1alpha1 "github.com/leasehold-io/leasehold/api/v1alpha1"
 	"github.com/leasehold-io/leasehold/internal/controller/plan"
+	"github.com/leasehold-io/leasehold/internal/fencing"
 	"github.com/leasehold-io/leasehold/internal/queue"
 )
 
@@ -34,18 +35,35 @@ func (e epochOr) Read(context.Context, int64) (int64, error) {
 	return 1, nil
 }
 
+// epochAt is an EpochReader that has this one.
+type epochAt int64
+
+func (e epochAt) Read(context.Context, int64) (int64, error) { return int64(e), nil }
+
+// atRevision is a client that says of each list how far the API server is, which the fake one does not.
+type atRevision struct{ client.Client }
+
+func (c atRevision) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.Client.List(ctx, list, opts...)
+	list.SetResourceVersion("999")
+	return err
+}
+
 // TestARefusedGrantCostsTheQueueNothing, neither a start, for at a slow rate nobody else would ever start, nor another turn while the task
 // would be refused again: each keeps those behind it from theirs.
 func TestARefusedGrantCostsTheQueueNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		account string
 		epoch   epochOr
-		taken   bool // the name of what the queue gives
+		taken   bool          // the name of what the queue gives
+		token   fencing.Token // that it had
 		reason  string
 		solve   func(*Reconciler, *appsv1.ControllerRevision) error
 	}{
 		"the epoch is missing": {epoch: "there is none", reason: v1alpha1.WaitingEpochMissing,
 			solve: func(r *Reconciler, _ *appsv1.ControllerRevision) error { r.Epoch = epochOr(""); return nil }},
+		"revisions went back": {token: 1<<fencing.EpochShift + 1<<40, reason: v1alpha1.WaitingEpochMissing,
+			solve: func(r *Reconciler, _ *appsv1.ControllerRevision) error { r.Epoch = epochAt(2); return nil }},
 		"its service account does not exist": {account: "missing", reason: v1alpha1.WaitingWorkerRole,
 			solve: func(r *Reconciler, _ *appsv1.ControllerRevision) error {
 				binding := bindingOfDefault()
@@ -70,6 +88,7 @@ func TestARefusedGrantCostsTheQueueNothing(t *testing.T) {
 			tq := &v1alpha1.TaskQueue{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bulk"}, Spec: v1alpha1.TaskQueueSpec{
 				Dispatch: v1alpha1.DispatchSpec{Rate: 1, PeriodSeconds: 3600}, Defaults: v1alpha1.TaskDefaults{StopGraceSeconds: 7}}}
 			task := queuedTask("a", test.account)
+			task.Status.FencingToken = int64(test.token)
 			c := clientOfTasks(t, task, tq, bindingOfDefault())
 			other := revisionOf(task, revisionNow(tq))
 			if other.Data.Raw = []byte(`{}`); test.taken {
@@ -78,17 +97,22 @@ func TestARefusedGrantCostsTheQueueNothing(t *testing.T) {
 			ok(c.Get(t.Context(), client.ObjectKeyFromObject(tq), tq))
 			r, clock := passesWith(c)
 			r.Epoch = test.epoch
+			r.Live = atRevision{c}
 			r.Turns.Learn(tq)
 			clock.Step(time.Hour)
 			pass := func() {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(task)})
 				ok(err)
 			}
-			pass()
-			ok(c.Get(t.Context(), client.ObjectKeyFromObject(task), task))
-			if was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting); was == nil || was.Reason != test.reason {
-				t.Fatalf("it waits for %+v", was)
+			waitsFor := func(when, reason string) {
+				t.Helper()
+				pass()
+				ok(c.Get(t.Context(), client.ObjectKeyFromObject(task), task))
+				if was := meta.FindStatusCondition(task.Status.Conditions, v1alpha1.ConditionWaiting); was == nil || was.Reason != reason {
+					t.Fatalf("%s it waits for %+v", when, was)
+				}
 			}
+			waitsFor("at first", test.reason)
 			next := queuedTask("b", "")
 			if turn := r.Turns.Ask(next, tq); !turn.Admitted {
 				t.Errorf("the next one is %+v, %+v", turn, turn.Waiting)
@@ -100,8 +124,15 @@ func TestARefusedGrantCostsTheQueueNothing(t *testing.T) {
 			if pass(); asked > 0 {
 				t.Error("it asks for another turn, and would be refused again")
 			}
+			tq.Spec.Paused, tq.Generation = v1alpha1.PauseHold, 2
+			ok(c.Update(t.Context(), tq))
+			waitsFor("while its queue is paused", v1alpha1.WaitingQueuePaused)
+			tq.Spec.Paused, tq.Generation = "", 3
+			ok(c.Update(t.Context(), tq))
+			waitsFor("when its queue goes on", test.reason)
 			ok(test.solve(r, other))
 			clock.Step(plan.RefusedRetry)
+			asked = 0
 			if pass(); asked == 0 {
 				t.Error("it asks for no other turn, and would not be refused any more")
 			}

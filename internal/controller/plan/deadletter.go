@@ -17,7 +17,7 @@ import (
 // that whoever makes it again, after a crash say, makes the same. It has no owner: it outlives the task.
 func (s *Snapshot) deadLetter() *v1alpha1.DeadLetter {
 	task, status := s.Task, s.Task.Status.DeepCopy()
-	reason, message := deadLetterCause(&task.Spec, status)
+	reason, message := s.deadLetterCause(status)
 	spec, without := s.kept()
 	if without != "" {
 		message = fencing.Truncate(message, 700) + "; " + without

@@ -36,7 +36,7 @@ type Snapshot struct {
 	// MountTrouble is what the kubelet says is in the way of the volumes of the holder's Pod; empty: nothing, or nobody asked. Looked
 	// up while the Pod waits for them: see IsMounting. It explains, it decides nothing.
 	MountTrouble string
-	// Revision is the API server's latest revision as the read of the Pods was answered. Used by a live decision only.
+	// Revision is the API server's latest revision as the read of the Pods was answered. Empty unless it was read live.
 	Revision string
 	// Keys are the task's keys, in the order in which they are taken.
 	Keys []Key

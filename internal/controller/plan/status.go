@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -137,7 +136,7 @@ func (s *Snapshot) summary(status *v1alpha1.LeasedTaskStatus, w waiting) (reason
 		if was := s.causeOnRecord(); was != nil {
 			return was.Reason, was.Message
 		}
-		return deadLetterCause(&s.Task.Spec, status)
+		return s.deadLetterCause(status)
 	case v1alpha1.PhaseCancelled:
 		reason, message = v1alpha1.ReasonCancelled, s.Task.Spec.Cancel.Reason
 		if !s.Task.Spec.IsCancelled() && isSuperseded(status) {
@@ -189,8 +188,9 @@ func (s *Snapshot) causeOnRecord() *metav1.Condition {
 }
 
 // deadLetterCause says why a task was given up: the last attempt's end, and the budget or the reason that forbids another. It
-// reads the record alone, and no clock: that time was up is what is left where nothing else forbids one.
-func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskStatus) (reason, message string) {
+// reads the record, and no clock: that time was up is what is left where nothing else forbids one.
+func (s *Snapshot) deadLetterCause(status *v1alpha1.LeasedTaskStatus) (reason, message string) {
+	spec := &s.Task.Spec
 	if isInDoubt(status) {
 		return doubtCause(spec, status)
 	}
@@ -215,10 +215,12 @@ func deadLetterCause(spec *v1alpha1.LeasedTaskSpec, status *v1alpha1.LeasedTaskS
 		return v1alpha1.ReasonCannotStart, detail
 	case used == "" && status.Deadline != nil && last.Attempt == 0:
 		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; no attempt was made"
+	case used == "" && s.Source.IsLost: // by the largest budgets that there are: the record cannot tell which it was
+		return v1alpha1.ReasonBudgetExceeded, "what its queue allowed, or its total time, is used up; " + detail
 	case used == "" && status.Deadline != nil:
 		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; " + detail
 	}
-	return v1alpha1.ReasonBudgetExceeded, cmp.Or(used, "what its queue allowed is used up") + "; " + detail
+	return v1alpha1.ReasonBudgetExceeded, used + "; " + detail
 }
 
 // isHeld reports whether a worker holds the term, as far as the status knows.

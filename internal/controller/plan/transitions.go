@@ -16,7 +16,7 @@ var Transitions = []Transition{
 	{"", v1alpha1.PhaseAvailable, "accepted"},
 	{v1alpha1.PhaseAvailable, v1alpha1.PhaseClaimed, "a term was granted and its token is recorded"},
 	{v1alpha1.PhaseAvailable, v1alpha1.PhaseCompleted, "another task with the same idempotency key and payload has completed: its result is this task's"},
-	{v1alpha1.PhaseAvailable, v1alpha1.PhaseDeadLettered, "timeouts.totalSeconds is over, or another task with the same idempotency key and another payload runs or has completed, or the concurrency key is not free and keyPolicy is Reject; nothing runs, and the dead letter is written"},
+	{v1alpha1.PhaseAvailable, v1alpha1.PhaseDeadLettered, "timeouts.totalSeconds is over, or another task with the same idempotency key and another payload runs or has completed, or the concurrency key is not free and keyPolicy is Reject, or the last attempt has used up a budget of its queue's that was lost as it ended; nothing runs, and the dead letter is written"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseRunning, "the worker has claimed (recorded lazily: a task that ends within two seconds skips it)"},
 	{v1alpha1.PhaseClaimed, v1alpha1.PhaseCompleted, "a success was submitted and verified"},
 	{v1alpha1.PhaseRunning, v1alpha1.PhaseCompleted, "a success was submitted and verified"},

@@ -46,10 +46,10 @@ func WaitsSince(task *v1alpha1.LeasedTask) time.Time {
 
 // WasRefused reports whether the task had a turn, and could not use it. Before it asks for another one, what it was refused for has to be
 // looked at: as long as that stands, each turn would be taken from the tasks behind it, for nothing. No decision hangs on it: if the condition
-// is wrong, a look or a turn is for nothing.
+// is wrong, a look or a turn is for nothing. In a queue that is paused, which gives none, it says that at once.
 func (s *Snapshot) WasRefused() bool {
 	was := meta.FindStatusCondition(s.Task.Status.Conditions, v1alpha1.ConditionWaiting)
-	return was != nil && was.Status == metav1.ConditionTrue && slices.Contains(grantProblems, was.Reason)
+	return was != nil && was.Status == metav1.ConditionTrue && slices.Contains(grantProblems, was.Reason) && !s.Queue.Spec.IsPaused()
 }
 
 // awaitTurn waits for the task's turn in its queue, for an attempt or a probe. It is asked right before the grant: whatever else keeps

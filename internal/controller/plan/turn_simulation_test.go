@@ -131,6 +131,9 @@ func TestAnotherLimitIsToldOnceTheOneThatWasToldIsNoMore(t *testing.T) {
 					t.Errorf("%s: it is written: %t", reason, p.Status != nil)
 				}
 			}
+			if awaits(queue.TenantConcurrency, 300)(s); (Decide(s).Status != nil) != test.writes {
+				t.Errorf("the place among others: it is written: %t", !test.writes)
+			}
 			awaits(queue.RateLimited, 300)(s)
 			if p := Decide(s); p.Status == nil {
 				t.Error("that others have come before it is not told")

@@ -34,7 +34,8 @@ func (s *Snapshot) turnOf(w *queue.Waiting) waiting {
 }
 
 // isNoNews reports whether the task was told of another capacity that is short, and its place is what it was told. Where two limits
-// bind about as much, one does now and the other a moment later, and thousands of tasks would be written at each look.
+// bind about as much, one does now and the other a moment later, and thousands of tasks would be written at each look. Under a limit of its
+// tenant its place is another one, among fewer: then it is no news either that the place is behind the one that it was told.
 func (s *Snapshot) isNoNews(was *metav1.Condition, w *queue.Waiting) bool {
 	told := s.limitOf(queue.Reason(was.Reason))
 	if told.Limit == 0 || s.limitOf(w.Reason).Limit == 0 {
@@ -43,7 +44,11 @@ func (s *Snapshot) isNoNews(was *metav1.Condition, w *queue.Waiting) bool {
 	place, isSame := strings.CutPrefix(was.Message, s.placeUnder(told))
 	place, _, _ = strings.Cut(place, ";")
 	n, err := strconv.Atoi(place)
-	return isSame && err == nil && was.Reason != string(w.Reason) && roughly(w.Position) == n
+	if !isSame || err != nil || was.Reason == string(w.Reason) {
+		return false
+	}
+	now, isOfTenant := roughly(w.Position), string(queue.TenantConcurrency)
+	return now == n || now > n && (was.Reason == isOfTenant) != (string(w.Reason) == isOfTenant)
 }
 
 // limitOf is a limit of capacity as the queue's spec has it; 0: it has none.

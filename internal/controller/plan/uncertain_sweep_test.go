@@ -216,7 +216,7 @@ func outcomeOf(s *Snapshot) string {
 	if status.Phase != v1alpha1.PhaseDeadLettered {
 		return string(status.Phase)
 	}
-	reason, _ := deadLetterCause(&s.Task.Spec, status)
+	reason, _ := s.deadLetterCause(status)
 	return "DeadLettered " + reason
 }
 
