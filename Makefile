@@ -46,8 +46,8 @@ demo: ## Three short stories on a real cluster; CLUSTER=local (default), kind or
 	@echo "Compiling the demo, which takes a few minutes if Go has never compiled its parts"
 	go run ./test/demo
 
-demo-images-local: images
-demo-images-kind demo-images-current: docker-build
+demo-images-local demo-images-kind: images
+demo-images-current: docker-build
 
 ##@ Develop
 

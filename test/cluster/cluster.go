@@ -64,7 +64,7 @@ func Start(ctx context.Context, kind Kind, out io.Writer) (*Cluster, error) {
 // image replaces the operator's Pods: its tag does not change.
 func (c *Cluster) Deploy(ctx context.Context) error {
 	built := strconv.FormatInt(time.Now().Unix(), 10)
-	if c.Kind == Local {
+	if c.Kind != Current {
 		image, err := os.ReadFile(filepath.Join(c.root, "bin", "manager.tar"))
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func (c *Cluster) upKind(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.run(ctx, "kind", "load", "docker-image", "--name", "leasehold", os.Getenv("MANAGER_IMAGE"), os.Getenv("AGENT_IMAGE"))
+	return c.run(ctx, "kind", "load", "image-archive", "--name", "leasehold", "bin/manager.tar", "bin/agent.tar")
 }
 
 func (c *Cluster) connect() (err error) {

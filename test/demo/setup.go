@@ -45,12 +45,12 @@ func canHave(ctx context.Context, kind cluster.Kind) error {
 		if _, err := exec.LookPath("kind"); err != nil {
 			return errors.New("CLUSTER=kind needs kind, which is not in PATH: see https://kind.sigs.k8s.io, or run make demo as root without it")
 		}
-		return canBuildImages(ctx, kind)
+		return canRunContainers(ctx, kind)
 	case cluster.Current:
 		if err := canReachCurrent(); err != nil {
 			return fmt.Errorf("CLUSTER=current needs a cluster to talk to: %w; check with kubectl version, or run make demo as root without it", err)
 		}
-		return canBuildImages(ctx, kind)
+		return canRunContainers(ctx, kind)
 	}
 	return fmt.Errorf("unknown CLUSTER=%s: use local, kind or current", kind)
 }
@@ -67,15 +67,16 @@ func canRunKubelets() error {
 		"run it as root, or with CLUSTER=kind or CLUSTER=current", name, runtime.GOOS)
 }
 
-func canBuildImages(ctx context.Context, kind cluster.Kind) error {
+// canRunContainers: kind needs them for its nodes, and for the current cluster images are built with them.
+func canRunContainers(ctx context.Context, kind cluster.Kind) error {
 	tool := containerTool()
 	if tool == "" {
-		return fmt.Errorf("CLUSTER=%s builds images with Docker or Podman, and neither is in PATH: install one, or run make demo as root without CLUSTER", kind)
+		return fmt.Errorf("CLUSTER=%s needs Docker or Podman, and neither is in PATH: install one, or run make demo as root without CLUSTER", kind)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if err := exec.CommandContext(ctx, tool, "ps").Run(); err != nil {
-		return fmt.Errorf("CLUSTER=%s builds images with %s, which does not answer (%s ps: %w): start it, or run make demo as root without CLUSTER",
+		return fmt.Errorf("CLUSTER=%s needs %s, which does not answer (%s ps: %w): start it, or run make demo as root without CLUSTER",
 			kind, tool, tool, err)
 	}
 	return nil
