@@ -42,6 +42,7 @@ func TestClaimIsSettledBeforeAnythingRuns(t *testing.T) {
 		"the answer came too late":        {[]agenttest.Action{agenttest.LateAnswer}, []string{"Claim", "Renew", "start"}},
 		"answers to both forms were lost": {[]agenttest.Action{agenttest.LoseAnswer, agenttest.LoseAnswer}, []string{"Claim", "Renew", "Claim", "Renew", "start"}},
 		"the server was unavailable":      {[]agenttest.Action{agenttest.Answer(503, ""), agenttest.Answer(429, "")}, []string{"Claim", "Renew", "Claim", "start"}},
+		"a policy was broken":             {[]agenttest.Action{unreasoned, unreasoned}, []string{"Claim", "Renew", "Claim", "start"}},
 		"the role had not arrived yet":    {[]agenttest.Action{forbidden, forbidden, forbidden}, []string{"Claim", "Claim", "Claim", "Claim", "start"}},
 		"lost, then denied for a while":   {[]agenttest.Action{agenttest.LoseAnswer, forbidden, forbidden}, []string{"Claim", "Renew", "Renew", "Renew", "start"}},
 		"the token was renewed meanwhile": {[]agenttest.Action{agenttest.Answer(401, "")}, []string{"Claim", "Claim", "start"}},

@@ -125,6 +125,36 @@ func TestANoteNeverCostsTheTerm(t *testing.T) {
 	}
 }
 
+// TestABrokenPolicyCostsNoCheckpoint: what was not taken for somebody else's reason is sent again, with a renewal and with the
+// submission.
+func TestABrokenPolicyCostsNoCheckpoint(t *testing.T) {
+	t.Parallel()
+	refused := map[agenttest.Kind]int{}
+	f := newTalker(t, eager, func(f *talker) int {
+		f.write("row 2")
+		f.onLease(fencing.CheckpointAnnotation, "row 2")
+		f.write("row 3") // and ends at once
+		return 0
+	})
+	f.writeResult("r")
+	f.script(func(r agenttest.Request) agenttest.Action {
+		_, err := os.Stat(f.agent.Config.CheckpointPath)
+		if r.Kind == agenttest.Claim || err != nil || refused[r.Kind] > 0 {
+			return agenttest.Serve
+		}
+		refused[r.Kind]++
+		return unreasoned
+	})
+	f.wantCode(f.run(), 0)
+	if got := f.wantSubmitted(fencing.Succeeded, fencing.ReasonCompleted); *got.Result != "r" {
+		t.Errorf("submitted %+v", got)
+	}
+	f.onLease(fencing.CheckpointAnnotation, "row 3")
+	if refused[agenttest.Renew] != 1 || refused[agenttest.Submit] != 1 {
+		t.Errorf("refused %v", refused)
+	}
+}
+
 // TestTheCommandIsNotStartedWithoutItsCheckpoint: the claim was accepted, and its answer cut short. It is asked again.
 func TestTheCommandIsNotStartedWithoutItsCheckpoint(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,9 @@ func submitting(actions ...agenttest.Action) func(agenttest.Request) agenttest.A
 	}
 }
 
+// unreasoned is the answer where somebody else's policy denies without a reason, or cannot be evaluated.
+var unreasoned = agenttest.Answer(http.StatusUnprocessableEntity, agenttest.UnreasonedPolicy)
+
 func TestSubmitsResultAndExitCode(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, patient, nil)
@@ -66,6 +69,8 @@ func TestSubmissionIsRepeatedUntilItIsSettled(t *testing.T) {
 		"the answer timed out":  {agenttest.LateAnswer},
 		"the token was renewed": {agenttest.Answer(401, "")},
 		"the role was missing":  {agenttest.Answer(403, ""), agenttest.Answer(403, "")},
+		"a policy was broken":   {unreasoned, unreasoned, unreasoned},
+		"a webhook was":         {agenttest.Answer(400, ""), agenttest.Answer(400, "")},
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {

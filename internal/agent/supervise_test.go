@@ -79,6 +79,7 @@ func TestTrustEndsInAnOutage(t *testing.T) {
 		"the token is not known":  agenttest.Answer(401, ""),
 		"something else answers":  agenttest.Answer(302, "<html>"),
 		"what we send is refused": agenttest.Answer(400, ""),
+		"a policy is broken":      unreasoned,
 	}
 	for name, outage := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -72,9 +72,21 @@ func (r *Reconciler) bindWorkerRole(ctx context.Context, namespace, account stri
 }
 
 // hasCauses tells an object that the API server finds invalid, and always will, from a patch whose test failed.
-func hasCauses(err error) bool {
+func hasCauses(err error) bool { return len(causesOf(err)) > 0 }
+
+// causesOf is what the API server, or a policy, finds wrong with an object that it does not take.
+func causesOf(err error) []metav1.StatusCause {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && apierrors.IsInvalid(err) && status.ErrStatus.Details != nil && len(status.ErrStatus.Details.Causes) > 0
+	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
+		return nil
+	}
+	return status.ErrStatus.Details.Causes
+}
+
+// isUnreasoned reports whether an error is the 422 of a policy that denies without a reason, or cannot be evaluated: its causes name
+// no field. It says nothing about the object.
+func isUnreasoned(err error) bool {
+	return hasCauses(err) && !slices.ContainsFunc(causesOf(err), func(c metav1.StatusCause) bool { return c.Field != "" })
 }
 
 // mayBind looks at what must be true before an account gets the role. Whoever may create tasks names accounts: names of none

@@ -59,7 +59,8 @@ func (r *Reconciler) endTerm(ctx context.Context, term *fencing.Term, p *plan.Pl
 }
 
 // patchTerm stops or revokes the term exactly as it was seen. Losing that race is an outcome, not an error of the API server's. A
-// holder that cannot be told to stop, because no patch will ever pass, loses its term at once.
+// holder that cannot be told to stop, because no patch will ever pass, loses its term at once; one that a broken policy shields keeps
+// it until that is repaired.
 func (r *Reconciler) patchTerm(ctx context.Context, term *fencing.Term, what string, patch []byte) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: term.Namespace, Name: term.Name}}
 	err := r.Client.Patch(ctx, lease, client.RawPatch(types.JSONPatchType, patch))
@@ -68,7 +69,7 @@ func (r *Reconciler) patchTerm(ctx context.Context, term *fencing.Term, what str
 		return nil
 	case apierrors.IsNotFound(err):
 		return lostError{fmt.Errorf("%s: %w", what, err)} // a deleted Lease is a revoked term: the next pass says so
-	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err) && !isUnreasoned(err), apierrors.IsRequestEntityTooLargeError(err):
 		return r.revokeByDeletion(ctx, term, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -23,17 +23,17 @@ const (
 
 // Classify reads an HTTP answer to an agent's patch. body is the metav1.Status of an answer that is no success.
 //
-// A failed `test` is a 422 without causes; a 422 with causes names a field, and is about the object's form. A policy's
-// denial is a 403, or a 413 for size. 404: the Lease is gone, and a deleted Lease is a revoked term.
+// A policy's denial is a 403, or a 413 for size. 404: the Lease is gone, and a deleted Lease is a revoked term. A 400 is a webhook's
+// that denies without a code: our patches are well-formed.
 func Classify(code int, body []byte) Answer {
 	switch {
 	case code >= 200 && code < 300:
 		return Accepted
 	case code == http.StatusNotFound, code == http.StatusForbidden:
 		return Refused
-	case code == http.StatusUnprocessableEntity && !hasCauses(body):
-		return Refused
-	case code == http.StatusUnprocessableEntity, code == http.StatusRequestEntityTooLarge, code == http.StatusBadRequest:
+	case code == http.StatusUnprocessableEntity:
+		return unprocessable(body)
+	case code == http.StatusRequestEntityTooLarge:
 		return Invalid
 	case code == http.StatusUnauthorized:
 		return Unauthorized
@@ -42,11 +42,24 @@ func Classify(code int, body []byte) Answer {
 	}
 }
 
-func hasCauses(body []byte) bool {
+// unprocessable reads a 422. A failed `test` has no causes. What is wrong with the object's form has causes, and they name a field.
+// Causes that name none come from a policy of somebody else's that denies without a reason, or cannot be evaluated: like an API
+// server that fails, it says nothing about the term, nor about what we wrote. Time ends the trust of whom it keeps from renewing.
+func unprocessable(body []byte) Answer {
 	var status struct {
 		Details struct {
-			Causes []json.RawMessage `json:"causes"`
+			Causes []struct {
+				Field string `json:"field"`
+			} `json:"causes"`
 		} `json:"details"`
 	}
-	return json.Unmarshal(body, &status) == nil && len(status.Details.Causes) > 0
+	if err := json.Unmarshal(body, &status); err != nil || len(status.Details.Causes) == 0 {
+		return Refused
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Field != "" {
+			return Invalid
+		}
+	}
+	return Unavailable
 }

@@ -68,6 +68,11 @@ func ApplyOperator(doc, patch []byte) (next []byte, code int, body string) {
 const FailedTest = `{"kind":"Status","status":"Failure","message":"the server rejected our request due to an error in our request",` +
 	`"reason":"Invalid","details":{},"code":422}`
 
+// UnreasonedPolicy is its answer, with a 422, where an admission policy denies without a reason or cannot be evaluated.
+const UnreasonedPolicy = `{"kind":"Status","status":"Failure","message":"leases.coordination.k8s.io \"lh-1\" is forbidden: ` +
+	`ValidatingAdmissionPolicy 'theirs' denied request: failed to configure policy: not found","reason":"Invalid","details":{"name":"lh-1",` +
+	`"group":"coordination.k8s.io","kind":"leases","causes":[{"message":"failed to configure policy: not found"}]},"code":422}`
+
 func status(reason, message string) string {
 	return fmt.Sprintf(`{"kind":"Status","status":"Failure","reason":%q,"message":%q,"details":{"causes":[{"message":%q}]}}`,
 		reason, message, message)
