@@ -197,3 +197,45 @@ func TestAStopThatComesAfterTheEndIsNotWhatItEndedOf(t *testing.T) {
 	f.wantSubmitted(fencing.Failed, fencing.ReasonNonZeroExit)
 	f.wantNever("signal terminated to the group")
 }
+
+// TestACommandThatEndsBeforeItIsToldHasSucceeded: the Lease has not yet said why, and so nobody has told the command.
+func TestACommandThatEndsBeforeItIsToldHasSucceeded(t *testing.T) {
+	t.Parallel()
+	slow := patient
+	slow.RequestTimeout = time.Minute
+	f := newFailing(t, slow, agenttest.Timeout)
+	f.agent.Config.StopGrace = time.Hour
+	f.tree.onStart = func(tree *fakeTree) {
+		f.signals <- syscall.SIGTERM
+		eventually(t, "a renewal that asks why", func() bool { return f.has("start", "Renew") })
+		tree.end(holder.Exit{})
+	}
+	f.wantCode(f.run(), 0)
+	f.wantNever("signal terminated to the group")
+	f.wantSubmitted(fencing.Succeeded, fencing.ReasonCompleted)
+}
+
+// TestASignalThatComesAfterTheEndIsNotWhatItEndedOf: the same for the Pod's SIGTERM, while what the command has left takes its time to
+// die.
+func TestASignalThatComesAfterTheEndIsNotWhatItEndedOf(t *testing.T) {
+	for code, want := range map[int]fencing.Outcome{0: fencing.Succeeded, 7: fencing.Failed} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, patient, nil)
+			f.tree.onStart = func(tree *fakeTree) { tree.exited <- holder.Exit{Code: code} }
+			f.tree.onKill = func(tree *fakeTree, _ syscall.Signal) {
+				tree.once.Do(func() {
+					f.signals <- syscall.SIGTERM
+					f.signals <- syscall.SIGHUP // passed on at once, and so a sign that the other was taken
+					eventually(t, "the signals are taken", func() bool { return f.has("signal hangup") })
+					tree.vanish()
+				})
+			}
+			f.wantCode(f.run(), code)
+			f.wantNever("signal terminated to the group")
+			if got := f.submitted(); got == nil || got.Outcome != want {
+				t.Errorf("submitted %+v, want %s", got, want)
+			}
+		})
+	}
+}

@@ -411,7 +411,6 @@ func (p *process) terminate() {
 		}
 	case working:
 		p.term.Stop(p.boot())
-		p.tree.terminate()
 		p.supervise()
 	case submitting, keeping, ended:
 	}

@@ -123,10 +123,15 @@ func (a *Attempt) kill(at Boot) {
 }
 
 // End records how the command ended. What it left is killed at once, as the kernel does when the first process of a
-// container ends; only a wrapper that dies of the stop's own signal leaves its children the rest of the grace.
+// container ends; only a wrapper that dies of the stop's own signal leaves its children the rest of the grace. A command that exits 0
+// before it was told of a signal has finished, and the signal came too late. One that fails then may have failed of what ends around
+// it, and is stopped.
 func (a *Attempt) End(now Boot, exit Exit) {
 	a.exit = &exit
-	if wrapper := exit.Signal != 0 && (a.isStopping() || a.fenced != ""); !wrapper {
+	if exit.Code == 0 && !a.stop.told {
+		a.stop = newStop()
+	}
+	if wrapper := exit.Signal != 0 && (a.stop.told || a.fenced != ""); !wrapper {
 		a.killAt = Never
 		a.kill(now)
 	}

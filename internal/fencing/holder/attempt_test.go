@@ -54,8 +54,14 @@ func TestWhenTheTreeIsKilled(t *testing.T) {
 		"it died of a signal": {30 * time.Second, func(a *Attempt) { a.End(second(105), Exit{Signal: syscall.SIGSEGV}) }, kills{105, 106.5}},
 		"a wrapper died of TERM": {30 * time.Second, func(a *Attempt) {
 			a.Stop(second(101))
-			a.End(second(101.1), Exit{Signal: syscall.SIGTERM})
+			a.Check(second(102.7)) // long enough for the Lease to say why
+			a.StopDue()
+			a.End(second(102.8), Exit{Signal: syscall.SIGTERM})
 		}, kills{131, 132.5}},
+		"it died of a signal before it was told": {30 * time.Second, func(a *Attempt) {
+			a.Stop(second(101))
+			a.End(second(101.1), Exit{Signal: syscall.SIGTERM})
+		}, kills{101.1, 102.6}},
 		"its time is over":        {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(105)) }, kills{135, 136.5}},
 		"its time is not over":    {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Check(second(104.9)) }, kills{}},
 		"told to stop, then late": {30 * time.Second, func(a *Attempt) { a.LimitTo(5 * time.Second); a.Stop(second(101)); a.Check(second(105)) }, kills{131, 132.5}},

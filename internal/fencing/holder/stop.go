@@ -37,14 +37,15 @@ func (s *stop) lapse(now Boot) {
 func (s *stop) isAsking() bool { return s.askUntil != Never }
 
 // Stop plans the end of the tree for a Pod that was told to stop. The Lease is asked why before the command is told: by one
-// renewal, and for no longer than one request may take, or a quarter of the command's grace.
+// renewal, and for no longer than one request may take, or a quarter of the command's grace. After the command's own end there is
+// nothing left to stop.
 func (a *Attempt) Stop(now Boot) {
-	if a.stop.signaled {
+	if a.stop.signaled || a.exit != nil {
 		return
 	}
 	a.stop.signaled, a.stop.since = true, now
 	a.deadline = Never // what it ends for is settled
-	if a.started && a.exit == nil && a.stop.ordered == nil && a.fenced == "" && !a.heart.missed {
+	if a.started && a.stop.ordered == nil && a.fenced == "" && !a.heart.missed {
 		a.stop.askUntil = now.Add(min(a.Trust.timing.RequestTimeout, leastGrace(a.stopGrace)/4))
 	}
 	a.grace(now, a.stopGrace)
@@ -92,7 +93,7 @@ func (a *Attempt) Why() (reason, message string) {
 	}
 }
 
-// IsStopped reports whether the Pod was told to stop.
+// IsStopped reports whether the Pod was told to stop, and the command may have ended for that.
 func (a *Attempt) IsStopped() bool { return a.stop.signaled }
 
 // Ordered is the stop that the Lease bears; nil: none was read before the command ended.

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,5 +149,47 @@ func TestNothingIsStartedOnceToldToStop(t *testing.T) {
 	a.Started(errors.New("not found"))
 	if a.Stop(second(101)); a.stop.isAsking() && a.StopDue() {
 		t.Error("nobody is there to be told")
+	}
+}
+
+// TestWhatEndsBeforeItIsToldHasNotBrokenOff: the signal waits for the Lease to say why, and a command that was not told cannot have
+// heeded it. One that fails meanwhile may have failed of what ends around it.
+func TestWhatEndsBeforeItIsToldHasNotBrokenOff(t *testing.T) {
+	killed := Exit{Code: 137, Signal: syscall.SIGKILL}
+	tests := map[string]struct {
+		do       map[float64]event
+		want     bool // it ended for the Pod was told to stop
+		wantKill float64
+	}{
+		"exit 0 before it is told":   {map[float64]event{101: signal, 101.2: ends(Exit{})}, false, 101.2},
+		"exit 1 before it is told":   {map[float64]event{101: signal, 101.2: ends(Exit{Code: 1})}, true, 101.2},
+		"killed before it is told":   {map[float64]event{101: signal, 101.2: ends(killed)}, true, 101.2},
+		"exit 0 once told":           {map[float64]event{101: signal, 103: ends(Exit{})}, true, 103},
+		"dead of it once told":       {map[float64]event{101: signal, 103: ends(Exit{Code: 143, Signal: syscall.SIGTERM})}, true, 131},
+		"exit 0, then the signal":    {map[float64]event{101: ends(Exit{}), 101.2: signal}, false, 101},
+		"exit 1, then the signal":    {map[float64]event{101: ends(Exit{Code: 1}), 101.2: signal}, false, 101},
+		"exit 0, with a signal each": {map[float64]event{101: signal, 101.2: ends(Exit{}), 101.4: signal}, false, 101.2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := running(30 * time.Second)
+			for tenth := 1000; tenth <= 1031; tenth++ {
+				at := second(float64(tenth) / 10)
+				a.Check(at)
+				if do := tc.do[float64(tenth)/10]; do != nil {
+					do(a, at)
+				}
+				a.StopDue()
+			}
+			if a.IsStopped() != tc.want {
+				t.Errorf("stopped: %t", a.IsStopped())
+			}
+			if kill := killsOf(a).Kill; kill != tc.wantKill {
+				t.Errorf("killed at %v, want %v", kill, tc.wantKill)
+			}
+			if !tc.want && a.RenewDue(second(102)) {
+				t.Error("renews to learn what it is to stop for, and has ended")
+			}
+		})
 	}
 }
