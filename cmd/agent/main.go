@@ -64,7 +64,9 @@ func run(args []string) int {
 }
 
 func attempt(argv []string) int {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("logger", "leasehold-agent")
+	log, flush := agent.NewLog(os.Stderr)
+	defer flush()
+	slog.SetDefault(log) // net/http has a word now and then
 	a, err := build(argv, log)
 	if err != nil {
 		log.Error("Cannot begin", "error", err)

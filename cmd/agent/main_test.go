@@ -145,6 +145,32 @@ func TestFencesItselfWithShippedTiming(t *testing.T) {
 	}
 }
 
+// TestAFullStderrHoldsNothingUp: somebody has filled it before the agent's first line, and nobody reads it.
+func TestAFullStderrHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	reader, stderr, err := os.Pipe()
+	mustNot(t, err)
+	defer reader.Close() //nolint:errcheck // never read
+	mustNot(t, stderr.SetWriteDeadline(time.Now().Add(time.Second)))
+	if _, err := stderr.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a pipe takes what nobody reads: %v", err)
+	}
+	srv := agenttest.New(lease(), nil)
+	defer srv.Close()
+	c := newContainer(t, srv, "child", "exit", "7")
+	c.Stderr = stderr
+	c.start(t)
+	mustNot(t, stderr.Close())
+	hung := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+	defer hung.Stop()
+	if code := c.exitCode(t); code != 7 {
+		t.Errorf("exit code %d", code)
+	}
+	if got := submission(t, srv); got.Outcome != fencing.Failed || got.Reason != fencing.ReasonNonZeroExit {
+		t.Errorf("submitted %+v", got)
+	}
+}
+
 func TestASecondProcessRunsNothing(t *testing.T) {
 	t.Parallel()
 	srv := agenttest.New(lease(), nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -62,8 +61,10 @@ func beAgent() int {
 	if err != nil {
 		panic(err)
 	}
+	log, flush := NewLog(os.Stderr)
+	defer flush()
 	a := &Agent{Config: cfg, Mailbox: mailbox, Tree: tree, Clock: SystemClock(time.Now), Alarm: alarm, Signals: signals,
-		Jitter: func() float64 { return 0.5 }, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+		Jitter: func() float64 { return 0.5 }, Log: log}
 	return a.Run(context.Background())
 }
 

@@ -20,7 +20,7 @@ type Agent struct {
 	Alarm   Alarm
 	Signals <-chan os.Signal
 	Jitter  func() float64 // in [0, 1)
-	Log     *slog.Logger
+	Log     *slog.Logger   // of NewLog: the loop that fences logs, and must not wait for whoever reads that
 
 	stopSignal syscall.Signal // by which the Pod was told to stop; 0: it was not
 	words      *words         // between the command and this process

@@ -58,8 +58,8 @@ func (a *Agent) supervise(ctx context.Context, s *holder.Attempt) bool {
 			renewing = false
 			a.hear(s, r)
 		case exit := <-a.Tree.Exited():
-			a.Log.Info("Command ended", "exitCode", exit.Code, "signal", int(exit.Signal))
 			s.End(a.Clock.Boot(), exit)
+			a.Log.Info("Command ended", "exitCode", exit.Code, "signal", int(exit.Signal))
 		case <-a.emptied(s):
 			return true
 		case sig := <-a.Signals:
@@ -75,16 +75,16 @@ func (a *Agent) act(s *holder.Attempt, now holder.Boot) {
 	s.Beat(a.words.lastBeat())
 	s.Check(now)
 	if s.TermDue() {
-		a.Log.Error("Fenced", "reason", s.Fenced())
 		a.socket.withdraw() // whoever is told, is not heard any more
 		a.tellWhy(fencing.ReasonRenewalFailed, "", s.KillIn(now))
 		a.Tree.Kill(syscall.SIGTERM)
+		a.Log.Error("Fenced", "reason", s.Fenced())
 	}
 	if s.StopDue() {
 		reason, message := s.Why()
-		a.Log.Info("Told to stop", "reason", reason, "message", message, "signal", int(a.stopSignal))
 		a.tellWhy(reason, message, s.KillIn(now))
 		a.Tree.Signal(cmp.Or(a.stopSignal, syscall.SIGTERM), true)
+		a.Log.Info("Told to stop", "reason", reason, "message", message, "signal", int(a.stopSignal))
 	}
 	if s.MayStart(now) {
 		err := a.unheard // nobody could tell whether it works
@@ -121,14 +121,14 @@ func (a *Agent) renew(ctx context.Context, stamp time.Time, note fencing.Note) r
 }
 
 func (a *Agent) hear(s *holder.Attempt, r renewal) {
-	if r.reply.Answer != fencing.Accepted {
-		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
-	}
 	a.notes.settle(r.note, r.reply.Answer)
 	now := a.Clock.Boot()
 	s.Hear(r.reply.Answer, r.reply.IsDenied(), r.start, now, a.Jitter())
 	if r.reply.Heard.Stop != nil {
 		s.Order(*r.reply.Heard.Stop, now)
+	}
+	if r.reply.Answer != fencing.Accepted {
+		a.Log.Warn("Renewal failed", "answer", r.reply.Answer, "detail", r.reply.Detail)
 	}
 }
 
