@@ -25,6 +25,7 @@ type Config struct {
 	NodeName     string
 	Token        fencing.Token
 	Timing       fencing.Timing
+	FileWait     time.Duration // how long a signal or a renewal waits for a file
 	StopGrace    time.Duration
 	AttemptLimit time.Duration // from claim to end; 0: not bounded
 	TaskDeadline time.Time     // when the task's total time is over, which the controller sees to; zero: it is not bounded
@@ -87,6 +88,7 @@ func ConfigFrom(getenv func(string) string) (Config, error) {
 		NodeName:         text(env.AgentNodeName),
 		Token:            fencing.Token(number(env.FencingToken, 1)),
 		Timing:           fencing.TimingFor(seconds(number(env.AgentDurationSeconds, 1))),
+		FileWait:         fileWait,
 		StopGrace:        seconds(number(env.AgentStopGrace, 0)),
 		AttemptLimit:     seconds(number(env.AgentAttemptSeconds, 0)),
 		OnRenewalFailure: holder.OnRenewalFailure(text(env.AgentOnRenewalFailure)),

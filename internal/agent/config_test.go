@@ -46,7 +46,7 @@ func TestConfigFrom(t *testing.T) {
 			if (err != nil) != (tc.wantErr != "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 				t.Fatalf("error %v, want %q", err, tc.wantErr)
 			}
-			if err == nil && (got.Token != testToken || got.Timing != fencing.TimingFor(30*time.Second) || got.StopGrace != 40*time.Second || got.OnRenewalFailure != holder.Continue ||
+			if err == nil && (got.Token != testToken || got.Timing != fencing.TimingFor(30*time.Second) || got.StopGrace != 40*time.Second || got.FileWait != fileWait || got.OnRenewalFailure != holder.Continue ||
 				got.Heartbeat != holder.Application || got.Task != "t" || got.Attempt != 3 || got.IdempotencyKey != "k") {
 				t.Errorf("%+v", got)
 			}

@@ -22,6 +22,8 @@
 // (the processes), [Clock] and [Alarm]; the loops in claim.go, supervise.go and submit.go connect the two. run.go is the
 // place to start reading.
 //
+// While anything of the tree may live, the loop waits for nobody but the kernel: for files see disk.go, for the log log.go.
+//
 // # Time
 //
 // Trust is counted on CLOCK_BOOTTIME ([holder.Boot]): a suspended machine must not stretch it, so timers come from a timerfd on

@@ -82,14 +82,6 @@ func writeReport(path string, report fencing.Report) error {
 	return errors.Join(err, file.Close())
 }
 
-// writeOnce makes a file that appears with its content, unless there is one.
-func writeOnce(path, content string) error {
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	return replaceFile(path, content)
-}
-
 // oomKills is how many processes of the container the kernel has killed for memory, in cgroup v2 or v1. Best effort: it is
 // 0 where neither can be read.
 func oomKills(root string) int {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leasehold-io/leasehold/internal/agent/agenttest"
 	"github.com/leasehold-io/leasehold/internal/fencing"
@@ -62,4 +63,56 @@ func TestAFullStderrKeepsNobodyFromStopping(t *testing.T) {
 	flush()
 	f.wantOrder("start", "Renew", "signal terminated to the group", "Submit")
 	f.wantSubmitted(fencing.Cancelled, fencing.ReasonCancelled)
+}
+
+// hang makes a file to which no write returns.
+func hang(t *testing.T, path string) {
+	t.Helper()
+	must(t, syscall.Mkfifo(path, 0o600))
+	fifo, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = fifo.Close() })
+	fill(t, fifo)
+}
+
+// TestAHungDiskKeepsNobodyFromFencing: the cancel file cannot be written, and SIGKILL is due long before one would give up on it.
+func TestAHungDiskKeepsNobodyFromFencing(t *testing.T) {
+	t.Parallel()
+	f := newFailing(t, hasty, agenttest.LoseRequest)
+	hang(t, f.agent.Config.CancelPath+".new")
+	f.wantCode(f.run(), ExitFenced)
+	f.wantOrder("start", "Renew", "kill terminated", "kill killed", "empty", "Submit")
+	f.wantSubmitted(fencing.Fenced, fencing.ReasonRenewalFailed)
+}
+
+// TestAHungDiskKeepsNobodyFromStopping, nor from renewing.
+func TestAHungDiskKeepsNobodyFromStopping(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, eager, nil)
+	f.agent.Config.FileWait = 20 * time.Millisecond
+	hang(t, f.agent.Config.CancelPath+".new")
+	f.tree.onStart = func(*fakeTree) { f.order(cancelled) }
+	f.tree.onSignal = func(tree *fakeTree, _ syscall.Signal) {
+		told := len(f.list())
+		eventually(t, "renewals after the signal", func() bool { return len(f.list()) >= told+3 })
+		tree.end(holder.Exit{Code: 1})
+	}
+	f.wantCode(f.run(), 1)
+	f.wantOrder("start", "signal terminated to the group", "Renew", "Renew", "Renew", "empty", "Submit")
+	f.wantSubmitted(fencing.Cancelled, fencing.ReasonCancelled)
+}
+
+// TestAHungDiskKeepsNobodyFromTheLastExit, which is what kills a tree that the agent cannot.
+func TestAHungDiskKeepsNobodyFromTheLastExit(t *testing.T) {
+	t.Parallel()
+	timing := hasty
+	timing.KillBudget, timing.KillReserve = 300*time.Millisecond, 250*time.Millisecond
+	f := newFailing(t, timing, agenttest.LoseRequest)
+	f.agent.Config.FileWait = 20 * time.Millisecond
+	f.agent.Config.TerminationLog += ".hung"
+	hang(t, f.agent.Config.TerminationLog)
+	f.tree.onKill = nil
+	f.wantCode(f.run(), ExitTreeAlive)
+	f.wantOrder("kill terminated", "kill killed")
+	f.wantNever("Submit")
 }

@@ -183,7 +183,7 @@ func testConfig(t *testing.T, srv *agenttest.Server, dir string, timing fencing.
 	ca, token, err := srv.WriteCredentials(dir, "secret-token")
 	must(t, err)
 	cfg := Config{Server: srv.HostPort(), Namespace: "default", Lease: "lh-1", PodName: testPod, PodUID: testUID, NodeName: "node-1",
-		Token: testToken, Timing: timing, StopGrace: 30 * time.Second, OnRenewalFailure: holder.Fence, CAPath: ca, TokenPath: token,
+		Token: testToken, Timing: timing, FileWait: time.Minute, StopGrace: 30 * time.Second, OnRenewalFailure: holder.Fence, CAPath: ca, TokenPath: token,
 		ResultPath: filepath.Join(dir, "result"), CancelPath: filepath.Join(dir, "cancel"), TerminationLog: filepath.Join(dir, "termination-log"), CgroupRoot: dir,
 		Heartbeat: holder.Process, CheckpointPath: filepath.Join(dir, "checkpoint"), SocketPath: filepath.Join(dir, "agent.sock")}
 	must(t, os.WriteFile(cfg.TerminationLog, nil, 0o600))

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/leasehold-io/leasehold/internal/fencing"
@@ -35,8 +36,8 @@ func (n *notes) settle(sent fencing.Note, answer fencing.Answer) {
 	}
 }
 
-// note is what the next renewal has to carry: what has changed, and was not refused.
-func (a *Agent) note(known notes) (note fencing.Note) {
+// note is what the next renewal has to carry: what has changed, and was not refused. It waits for the checkpoint for a while.
+func (a *Agent) note(known notes, wait time.Duration) (note fencing.Note) {
 	fresh := func(is string, stands string, refused *string) *string {
 		if is == stands || refused != nil && is == *refused {
 			return nil
@@ -46,7 +47,11 @@ func (a *Agent) note(known notes) (note fencing.Note) {
 	if p := a.words.lastProgress(); p != nil {
 		note.Progress = fresh(p.Encode(), known.progress, known.refused.Progress)
 	}
-	checkpoint, err := readCheckpoint(a.Config.CheckpointPath)
+	var checkpoint string
+	err := a.disk.within(wait, func() (err error) {
+		checkpoint, err = readCheckpoint(a.Config.CheckpointPath)
+		return err
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the command has no checkpoint, or took it away: what stands, stands
 	case err != nil:

@@ -23,6 +23,7 @@ type Agent struct {
 	Log     *slog.Logger   // of NewLog: the loop that fences logs, and must not wait for whoever reads that
 
 	stopSignal syscall.Signal // by which the Pod was told to stop; 0: it was not
+	disk       disk           // where files are while the tree may live
 	words      *words         // between the command and this process
 	socket     *socket        // by which they come; nil: there is none
 	notes      notes          // of those, what stands on the Lease
@@ -33,7 +34,7 @@ type Agent struct {
 // Run is the agent's life. It returns the exit code. The context ends it early, whatever it is doing: a way out for tests,
 // since the real one runs until it is done or killed.
 func (a *Agent) Run(ctx context.Context) int {
-	a.words = newWords()
+	a.disk, a.words = newDisk(), newWords()
 	attempt, stopped := a.claim(ctx)
 	if attempt == nil {
 		return a.abandon(stopped)
@@ -76,7 +77,10 @@ func (a *Agent) leaveToKernel(attempt *holder.Attempt) int {
 	case attempt.IsStopped():
 		report.Outcome, report.Reason = fencing.Interrupted, fencing.ReasonTerminated
 	}
-	a.report(report)
+	write := func() error { return writeReport(a.Config.TerminationLog, report) }
+	if err := a.disk.within(a.Config.FileWait, write); err != nil {
+		a.Log.Warn("The termination message cannot be written", "error", err)
+	}
 	a.Log.Error("The process tree could not be killed in time")
 	return ExitTreeAlive
 }
@@ -111,13 +115,17 @@ func (a *Agent) report(report fencing.Report) {
 }
 
 // tellWhy answers who waits at the socket, and writes the cancel file, before the command gets its signal: the reason, and on the
-// lines below it what was said about it, if anything. The first reason stands.
+// lines below it what was said about it, if anything. The first reason stands. The signal comes without a file that takes too long,
+// and SIGKILL when it is due: a command without grace has no time to read.
 func (a *Agent) tellWhy(reason, message string, grace time.Duration) {
-	a.words.tell(reason, message, grace)
+	if !a.words.tell(reason, message, grace) {
+		return
+	}
 	if message != "" {
 		reason += "\n" + message
 	}
-	if err := writeOnce(a.Config.CancelPath, reason); err != nil {
+	write := func() error { return replaceFile(a.Config.CancelPath, reason) }
+	if err := a.disk.within(min(a.Config.FileWait, grace), write); err != nil {
 		a.Log.Warn("The cancel file cannot be written", "error", err)
 	}
 }

@@ -61,6 +61,7 @@ func serve(a *Agent) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // a fence does not wait for a directory; nobody answers there any more
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	s := &socket{agent: a, listener: listener}
@@ -90,7 +91,7 @@ func (s *socket) withdraw() {
 		return
 	}
 	s.agent.words.lose()
-	_ = s.listener.Close() // this removes its name
+	_ = s.listener.Close()
 }
 
 // close ends every connection. Nothing is said after that.

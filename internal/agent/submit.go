@@ -20,7 +20,7 @@ const (
 func (a *Agent) submit(ctx context.Context, s *holder.Attempt, end ending) {
 	submission := end.submission()
 	a.report(reportOf(submission, fencing.DeliveryUnknown))
-	note := a.note(a.notes)
+	note := a.note(a.notes, a.Config.Timing.RequestTimeout)
 	longest := min(maxSubmitPause, a.Config.Timing.Renew)
 	for pause := submitPause; ctx.Err() == nil && s.KeepsSubmitting(a.Clock.Boot()); pause = min(2*pause, longest) {
 		start := a.Clock.Boot()

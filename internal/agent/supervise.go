@@ -50,7 +50,7 @@ func (a *Agent) supervise(ctx context.Context, s *holder.Attempt) bool {
 		if s.RenewDue(now) && !renewing {
 			renewing = true
 			known, stamp := a.notes, a.stamp()
-			go func() { renewals <- a.renew(ctx, stamp, a.note(known)) }()
+			go func() { renewals <- a.renew(ctx, stamp, a.note(known, a.Config.FileWait)) }()
 		}
 		a.Alarm.Set(s.Wake(renewing))
 		select {

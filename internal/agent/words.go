@@ -71,14 +71,16 @@ func (w *words) last() (result, *failure) {
 	return w.result, w.failure
 }
 
-// tell tells the command to stop. The first reason stands.
-func (w *words) tell(reason, message string, grace time.Duration) {
+// tell tells the command to stop, and reports whether it had not been told before: the first reason stands.
+func (w *words) tell(reason, message string, grace time.Duration) (isFirst bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.told == nil {
-		w.told = &told{Reason: reason, Message: message, GraceSeconds: int64(grace / time.Second)}
-		close(w.isTold)
+	if w.told != nil {
+		return false
 	}
+	w.told = &told{Reason: reason, Message: message, GraceSeconds: int64(grace / time.Second)}
+	close(w.isTold)
+	return true
 }
 
 // why is what the command was told; nil: nothing.
