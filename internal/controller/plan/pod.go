@@ -75,7 +75,7 @@ func Pod(task *v1alpha1.LeasedTask, agent AgentImage) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.TerminationGracePeriodSeconds = new(int64((task.Spec.StopGrace() + submitReserve) / time.Second))
 	pod.Spec.Volumes = append(pod.Spec.Volumes, volumes(&task.Spec)...)
-	pod.Spec.InitContainers = append([]corev1.Container{installContainer(agent)}, pod.Spec.InitContainers...)
+	pod.Spec.InitContainers = append([]corev1.Container{installContainer(agent, worker)}, pod.Spec.InitContainers...)
 	pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, agent.PullSecrets...)
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; worker != nil && c.Name == worker.Name {
@@ -131,18 +131,16 @@ func wrap(c *corev1.Container, task *v1alpha1.LeasedTask) {
 	}
 }
 
-// installContainer copies the agent into the Pod. It satisfies PodSecurity "restricted" whatever the template does.
-func installContainer(agent AgentImage) corev1.Container {
-	return corev1.Container{
+// installContainer copies the agent into the Pod. It satisfies PodSecurity "restricted" whatever the template does. It ends before the
+// worker starts, and what it may use is what the worker may: so the Pod asks for no more than its template, stays in the template's
+// class of service, and passes what limits of the namespace the worker passes.
+func installContainer(agent AgentImage, worker *corev1.Container) corev1.Container {
+	c := corev1.Container{
 		Name:            installer,
 		Image:           agent.Name,
 		ImagePullPolicy: agent.PullPolicy,
 		Command:         []string{"/agent", "install", env.AgentPath},
 		VolumeMounts:    []corev1.VolumeMount{{Name: binVolume, MountPath: env.BinDir}},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-		},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem:   new(true),
@@ -152,6 +150,23 @@ func installContainer(agent AgentImage) corev1.Container {
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
+	if worker != nil {
+		c.Resources = corev1.ResourceRequirements{Requests: basic(worker.Resources.Requests), Limits: basic(worker.Resources.Limits)}
+	}
+	return c
+}
+
+// basic is what every container needs some of: no devices, which are handed out, and no huge pages.
+func basic(all corev1.ResourceList) (some corev1.ResourceList) {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if amount, isSet := all[name]; isSet {
+			if some == nil {
+				some = corev1.ResourceList{}
+			}
+			some[name] = amount.DeepCopy()
+		}
+	}
+	return some
 }
 
 func volumes(spec *v1alpha1.LeasedTaskSpec) []corev1.Volume {
