@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -20,39 +21,44 @@ const (
 	maxComplaint = 384
 )
 
-// compiled is what became of an expression: a program, or a problem. It is never changed.
+// compiled is what became of an expression: its meaning, and what it costs at least, or a problem. It is never changed.
 type compiled struct {
-	program cel.Program
+	ast     *cel.Ast
+	least   uint64
 	problem string
 }
 
-var programs = lru.New(cached)
+var known = lru.New(cached)
 
-// Compile reports the first expression that can never be evaluated, by its field, in the compiler's words; nil: there is none.
+// Compile reports the first expression that can never be evaluated, by its field, in the compiler's words; nil: there is none. The
+// largest cost is anybody's guess, as result has no schema; the limit at run time bounds it.
 func Compile(checks []v1alpha1.ResultCheck) error {
+	least := uint64(0)
 	for i := range checks {
-		if c := compile(checks[i].Expression); c.problem != "" {
+		c := compile(checks[i].Expression)
+		if c.problem != "" {
 			return fmt.Errorf("spec.verify[%d].expression: %s", i, c.problem)
+		}
+		if least += min(c.least, math.MaxInt64); least > CostLimit {
+			return fmt.Errorf("spec.verify[%d].expression: all up to this one cost at least %d, whatever the result, and %d are allowed", i, least, CostLimit)
 		}
 	}
 	return nil
 }
 
 func compile(expression string) *compiled {
-	if known, ok := programs.Get(expression); ok {
-		return known.(*compiled)
+	if c, ok := known.Get(expression); ok {
+		return c.(*compiled)
 	}
-	c := &compiled{}
-	if program, err := build(expression); err != nil {
-		c.problem = fencing.Truncate(printable(err.Error()), maxComplaint)
-	} else {
-		c.program = program
+	c, err := build(expression)
+	if err != nil {
+		c = &compiled{problem: fencing.Truncate(printable(err.Error()), maxComplaint)}
 	}
-	programs.Add(expression, c)
+	known.Add(expression, c)
 	return c
 }
 
-func build(expression string) (cel.Program, error) {
+func build(expression string) (*compiled, error) {
 	ast, issues := env().Compile(expression)
 	if issues.Err() != nil {
 		return nil, complaint(issues)
@@ -64,10 +70,10 @@ func build(expression string) (cel.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if estimate.Min > CostLimit { // the largest cost is anybody's guess, as result has no schema; the limit at run time bounds it
-		return nil, fmt.Errorf("costs at least %d, whatever the result, and %d are allowed", estimate.Min, CostLimit)
+	if _, err := env().Program(ast); err != nil {
+		return nil, err
 	}
-	return env().Program(ast)
+	return &compiled{ast: ast, least: estimate.Min}, nil
 }
 
 // complaint is the first of the compiler's errors, in one line.

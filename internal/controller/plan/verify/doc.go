@@ -4,9 +4,9 @@
 //
 //	env.go       the variables, the dialect, what things cost
 //	bounds.go    what is left out of the dialect
-//	compile.go   from text to program: errors, the estimate of the cost, the cache
+//	compile.go   from text to a checked expression: errors, the estimate of the cost, the cache
 //	check.go     the answer: each condition holds, or one does not, or cannot be evaluated, or costs too much
 //
 // Whoever may make a task may write an expression, and its worker chooses the result; neither may hold up the operator, which works
-// for others too. So the cost of an expression is limited, as in the API server, and what the cost does not see is refused.
+// for others too. So the cost of all expressions of a task together is limited, as in the API server, and what the cost does not see is refused.
 package verify

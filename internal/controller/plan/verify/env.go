@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// CostLimit bounds the evaluation of one expression, in the units of CEL's cost model: enough to look at every element of the
-	// largest result. At worst that takes a second or two of one processor.
+	// CostLimit bounds the evaluation of all of a task's expressions together, in the units of CEL's cost model: enough to look at every
+	// element of the largest result. At worst that takes a second or two of one processor.
 	CostLimit = 300_000
 	// maxInstructions bounds a compiled pattern. The cost model knows its length, and a{1000} is short.
 	maxInstructions = 500
@@ -51,7 +51,7 @@ var env = sync.OnceValue(func() *cel.Env {
 			cel.Variable(varResultRef, refType.CelType()),
 			cel.ASTValidators(bounds{}),
 		},
-		ProgramOptions: []cel.ProgramOption{cel.CostLimit(CostLimit), cel.CostTracking(&costs{})},
+		ProgramOptions: []cel.ProgramOption{cel.CostTracking(&costs{})},
 		DeclTypes:      []*apiservercel.DeclType{refType},
 	})
 	if err != nil {

@@ -124,7 +124,6 @@ func TestWhatDoesNotCompileIsToldWithItsPlace(t *testing.T) {
 		"formatted":                    {"'%s'.format([raw]) == ''", []string{"format is not available here"}},
 		"quoted":                       {"strings.quote(raw) == ''", []string{"strings.quote is not available here"}},
 		"hidden in a comprehension":    {"[raw].exists(a, [a].map(b, b.replace('', b))[0] == '')", []string{"replace is not available here"}},
-		"sure to cost too much":        {nested(7) + ".size() == 1", []string{"costs at least", "300000 are allowed"}},
 		"sought by its place":          {"raw.indexOf('a') == 1", []string{"indexOf is not available here"}},
 		"sets":                         {"sets.contains(result, [1])", []string{"sets.contains is not available here"}},
 		"two unknowns":                 {"result.a == result.b", []string{"column 10", "one side must be", "int(result.a) == result.b"}},
@@ -179,7 +178,7 @@ func TestCostIsLimited(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := Check(all, many)
-			if err == nil || !strings.Contains(err.Error(), "stopped at its cost limit of 300000") || !strings.Contains(err.Error(), "20003 bytes") {
+			if err == nil || !strings.Contains(err.Error(), "stopped at the cost limit of 300000 for all conditions") || !strings.Contains(err.Error(), "20003 bytes") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -188,6 +187,46 @@ func TestCostIsLimited(t *testing.T) {
 	for _, e := range []string{"result.all(a, a == 1)", "result.exists(a, a == 2 || a == 1)", "result.all(a, a > 0 && a < 3) && 1 in result", "raw.matches(r'^[0-9,\\[\\]]*$')", "result.filter(a, a == 1).size() == 16383"} {
 		if err := Check(checks(e), largest); err != nil {
 			t.Errorf("what is reasonable is not: %v", err)
+		}
+	}
+}
+
+// TestOneBudgetIsForAllConditions: what ten of them take together is bounded as one is, and whoever comes too late is told so.
+func TestOneBudgetIsForAllConditions(t *testing.T) {
+	large := text("[" + strings.Repeat("1,", 8000) + "1]")
+	each := func(i int) string { return fmt.Sprintf("result.all(a, a != %d)", i+2) } // a tenth of the budget, or more
+	if err := Check(checks(each(0)), large); err != nil {
+		t.Fatal(err)
+	}
+	var many []string
+	for i := range 10 {
+		many = append(many, each(i))
+	}
+	if err := Compile(checks(many...)); err != nil {
+		t.Fatal(err)
+	}
+	err := fmt.Sprint(Check(checks(many...), large))
+	if !strings.HasPrefix(err, "spec.verify[") || strings.HasPrefix(err, "spec.verify[0]") || !strings.Contains(err, "stopped at the cost limit of 300000 for all conditions") {
+		t.Errorf("got %s", err)
+	}
+	if again := fmt.Sprint(Check(checks(many...), large)); again != err {
+		t.Errorf("%s, then %s", err, again)
+	}
+	if err := Check(checks(many...), text("[1,1,1]")); err != nil {
+		t.Errorf("what is reasonable is not: %v", err)
+	}
+}
+
+// TestWhatIsSureToCostTooMuchTogetherIsTold: before anything runs, and at the first that there is nothing left for.
+func TestWhatIsSureToCostTooMuchTogetherIsTold(t *testing.T) {
+	half := nested(4) + ".size() == 10"
+	for want, all := range map[string][]v1alpha1.ResultCheck{
+		"<nil>": checks("true", half, "true"),
+		"spec.verify[2].expression: all up to this one cost at least 313306, whatever the result, and 300000 are allowed":    checks("true", half, half, half),
+		"spec.verify[0].expression: all up to this one cost at least 156666653, whatever the result, and 300000 are allowed": checks(nested(7) + ".size() == 10"),
+	} {
+		if got := fmt.Sprint(Compile(all)); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
@@ -236,7 +275,7 @@ func TestTheCacheIsBoundedAndGivesTheSameAnswer(t *testing.T) {
 			}
 		}
 	}
-	if n := programs.Len(); n > cached {
+	if n := known.Len(); n > cached {
 		t.Errorf("%d programs are kept", n)
 	}
 	if first, again := compile("raw == 'x'"), compile("raw == 'x'"); first != again {
