@@ -48,6 +48,7 @@ type Reconciler struct {
 	unburied refusals[string]           // of dead letters
 	unkeyed  refusals[string]           // of keys' Leases
 	unkept   refusals[string]           // of what queues give
+	mounts   mountLooks
 }
 
 // conflictPause is when to look again after losing a race, should no event come first.

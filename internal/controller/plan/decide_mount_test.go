@@ -24,6 +24,10 @@ var mountTable = map[string]decision{
 		given: []func(*Snapshot){granted, mounting, since(2 * time.Second)},
 		want:  waitsToStart(RuleStarting, "PodStarting", mountPatience-2*time.Second),
 	},
+	"a Pod that had to wait for its node has its time from then on": {
+		given: []func(*Snapshot){granted, mounting, scheduled(-2 * time.Second)},
+		want:  waitsToStart(RuleStarting, "PodStarting", mountPatience-2*time.Second),
+	},
 	"the start timeout comes first": {
 		given: []func(*Snapshot){granted, mounting, startSeconds(63)},
 		want:  waitsToStart(RuleStarting, "PodStarting", 3*time.Second),
@@ -49,6 +53,13 @@ func mounting(s *Snapshot) {
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: installer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}}
 }
 
+// scheduled is a Pod that got its node then.
+func scheduled(then time.Duration) func(*Snapshot) {
+	return onPod(func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: *at(then)})
+	})
+}
+
 func mountTrouble(s *Snapshot) { s.MountTrouble = missing }
 
 func TestWhenAPodIsAskedAboutItsVolumes(t *testing.T) {
@@ -58,6 +69,11 @@ func TestWhenAPodIsAskedAboutItsVolumes(t *testing.T) {
 	}{
 		"a minute after the grant": {[]func(*Snapshot){granted, mounting}, true},
 		"by an older kubelet":      {[]func(*Snapshot){granted, mounting, onPod(func(p *corev1.Pod) { p.Status.Conditions = nil })}, true},
+		"on a node for long":       {[]func(*Snapshot){granted, mounting, scheduled(-50 * time.Second)}, true},
+		"on a node just now":       {[]func(*Snapshot){granted, mounting, scheduled(-4 * time.Second)}, false},
+		"seen again just now":      {[]func(*Snapshot){granted, mounting, scheduled(-50 * time.Second), since(4 * time.Second)}, false},
+		"by a clock that is ahead": {[]func(*Snapshot){granted, mounting, scheduled(time.Hour)}, true},
+		"when its time is over":    {[]func(*Snapshot){granted, mounting, scheduled(-4 * time.Second), startSeconds(60)}, true},
 		"too soon":                 {[]func(*Snapshot){granted, mounting, since(4 * time.Second)}, false},
 		"without a node":           {[]func(*Snapshot){granted, mounting, onPod(func(p *corev1.Pod) { p.Spec.NodeName = "" })}, false},
 		"without a Pod":            {[]func(*Snapshot){granted, noPod}, false},
@@ -76,7 +92,7 @@ func TestWhenAPodIsAskedAboutItsVolumes(t *testing.T) {
 	}
 }
 
-func TestMountCause(t *testing.T) {
+func TestMountCauses(t *testing.T) {
 	event := func(age time.Duration, message string) corev1.Event {
 		return corev1.Event{Reason: "FailedMount", Message: message, LastTimestamp: metav1.NewTime(now.Add(-age))}
 	}
@@ -95,7 +111,15 @@ func TestMountCause(t *testing.T) {
 		"a series":                    {[]corev1.Event{{Message: missing, Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now)}}, event(1, "old")}, missing},
 	}
 	for name, test := range tests {
-		if got := MountCause(test.events); got != test.want {
+		causes := MountCauses{}
+		for i := range test.events {
+			test.events[i].InvolvedObject.UID = "pod-1"
+			causes.Add(&test.events[i])
+			other := test.events[i]
+			other.InvolvedObject.UID, other.Message, other.LastTimestamp = "pod-2", "of another Pod", metav1.NewTime(now.Add(time.Hour))
+			causes.Add(&other)
+		}
+		if got := causes.Of("pod-1"); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
