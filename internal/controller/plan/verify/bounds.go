@@ -70,6 +70,22 @@ func (bounds) Validate(_ *cel.Env, _ cel.ValidatorConfig, ast *celast.AST, issue
 	}
 }
 
+// structure counts what makes a type of another, in what was parsed and not checked yet, what macros make included.
+func structure(ast *celast.AST) (n int) {
+	celast.PreOrderVisit(ast.Expr(), celast.NewExprVisitor(func(expr celast.Expr) {
+		switch expr.Kind() {
+		case celast.ListKind, celast.MapKind:
+			n++
+		case celast.CallKind:
+			switch expr.AsCall().FunctionName() {
+			case "type", "of", "ofNonZeroValue":
+				n++
+			}
+		}
+	}))
+	return n
+}
+
 // isShallow reports whether a comparison with the expression's value ends soon, whatever it is compared with: a list of lists of
 // lists that are all the same one is cheap to make, and takes for ever to compare.
 func isShallow(ast *celast.AST, expr celast.Expr) bool {

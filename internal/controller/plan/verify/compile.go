@@ -59,7 +59,14 @@ func compile(expression string) *compiled {
 }
 
 func build(expression string) (*compiled, error) {
-	ast, issues := env().Compile(expression)
+	ast, issues := env().Parse(expression)
+	if issues.Err() != nil {
+		return nil, complaint(issues)
+	}
+	if n := structure(ast.NativeRep()); n > maxStructure {
+		return nil, fmt.Errorf("has %d lists, maps, optionals and types, %d are allowed", n, maxStructure)
+	}
+	ast, issues = env().Check(ast)
 	if issues.Err() != nil {
 		return nil, complaint(issues)
 	}

@@ -8,5 +8,6 @@
 //	check.go     the answer: each condition holds, or one does not, or cannot be evaluated, or costs too much
 //
 // Whoever may make a task may write an expression, and its worker chooses the result; neither may hold up the operator, which works
-// for others too. So the cost of all expressions of a task together is limited, as in the API server, and what the cost does not see is refused.
+// for others too. So the cost of all expressions of a task together is limited, as in the API server, and what the cost does not see is
+// refused: what a single call may do, and what takes long to compile.
 package verify

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -231,6 +232,31 @@ func TestWhatIsSureToCostTooMuchTogetherIsTold(t *testing.T) {
 	}
 }
 
+// TestCompilingIsBounded: an expression is refused before it is expanded, or checked, if that could take seconds.
+func TestCompilingIsBounded(t *testing.T) {
+	tests := map[string]struct{ expression, want string }{
+		"a macro that doubles what is before it": {"optional.of(1)" + strings.Repeat(".optMap(a, a)", 10) + " == optional.of(1)", "undeclared reference to 'optMap'"},
+		"another":                                {"optional.of(1)" + strings.Repeat(".optFlatMap(a, optional.of(a))", 5) + " == optional.of(1)", "undeclared reference to 'optFlatMap'"},
+		"lists in lists":                         {"result == " + strings.Repeat("[", 100) + "1" + strings.Repeat("]", 100), "has 100 lists, maps, optionals and types, 64 are allowed"},
+		"maps in maps":                           {"result == " + strings.Repeat("{1:", 100) + "1" + strings.Repeat("}", 100), "has 100 lists"},
+		"lists of what came before":              {"[1]" + strings.Repeat(".map(a, [a])", 50) + " == []", "has 152 lists"},
+		"optionals":                              {"result == " + strings.Repeat("optional.of(", 70) + "1" + strings.Repeat(")", 70), "has 70 lists"},
+		"types":                                  {"result == " + strings.Repeat("type(", 70) + "1" + strings.Repeat(")", 70), "has 70 lists"},
+	}
+	for name, test := range tests {
+		if err := Compile(checks(test.expression)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+	many := make([]string, 60)
+	for i := range many {
+		many[i] = fmt.Sprintf("[%d]", i)
+	}
+	if err := Compile(checks("result.rows.map(r, int(r.id)) in [" + strings.Join(many, ", ") + "]")); err != nil {
+		t.Errorf("what is reasonable is not: %v", err)
+	}
+}
+
 // TestTheFunctionsAreThoseThatWereLookedAt: another version of a library may bring functions whose cost bounds nothing. Look at each
 // that is new, as env.go says, before it goes on this list.
 func TestTheFunctionsAreThoseThatWereLookedAt(t *testing.T) {
@@ -241,6 +267,11 @@ func TestTheFunctionsAreThoseThatWereLookedAt(t *testing.T) {
 	for name := range env().Functions() {
 		if !known[name] {
 			t.Errorf("function %s is new", name)
+		}
+	}
+	for _, macro := range env().Macros() {
+		if !slices.Contains([]string{"has", "all", "exists", "exists_one", "map", "filter"}, macro.Function()) {
+			t.Errorf("macro %s is new: what it expands to may copy what it is given", macro.Function())
 		}
 	}
 	for name := range refused {
