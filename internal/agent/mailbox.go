@@ -3,10 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -57,13 +54,9 @@ type LeaseMailbox struct {
 
 // NewLeaseMailbox makes the mailbox of the process named by claim on the Lease that cfg names.
 func NewLeaseMailbox(cfg Config, claim fencing.Claim) (*LeaseMailbox, error) {
-	pem, err := os.ReadFile(cfg.CAPath)
+	connector, err := newConnector(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("read the API server's certificate authority: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate", cfg.CAPath)
+		return nil, err
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // with HTTP/2, a retry would wait on the connection that has just failed
@@ -73,7 +66,7 @@ func NewLeaseMailbox(cfg Config, claim fencing.Claim) (*LeaseMailbox, error) {
 		holder:    cfg.PodName,
 		claim:     claim,
 		transport: &http.Transport{ // no proxy: the variables that name one are the command's
-			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			DialTLSContext:  connector.connect,
 			Protocols:       protocols,
 			MaxIdleConns:    1,
 			ReadBufferSize:  4 << 10,

@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	certutil "k8s.io/client-go/util/cert"
 )
 
 // Kind is the write that a request makes, as its patch shows it.
@@ -65,6 +68,8 @@ type Server struct {
 	script func(Request) Action
 	counts map[Kind]int
 	seen   []Request
+
+	certificate *tls.Certificate // nil: httptest's
 }
 
 // New starts a server that holds a Lease. The script may be nil.
@@ -72,6 +77,7 @@ func New(lease []byte, script func(Request) Action) *Server {
 	s := &Server{doc: lease, script: script, counts: map[Kind]int{}}
 	s.HTTP = httptest.NewUnstartedServer(s)
 	s.HTTP.EnableHTTP2 = true // as the real one: it is the client that has to decline
+	s.HTTP.TLS = &tls.Config{GetConfigForClient: s.config}
 	s.HTTP.StartTLS()
 	return s
 }
@@ -80,6 +86,45 @@ func New(lease []byte, script func(Request) Action) *Server {
 func (s *Server) Close() {
 	s.HTTP.CloseClientConnections()
 	s.HTTP.Close()
+}
+
+// Rotate gives the server a certificate of another authority, and ends all connections, as a restart does.
+func (s *Server) Rotate() error {
+	chain, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.certificate = &pair
+	s.mu.Unlock()
+	s.HTTP.CloseClientConnections()
+	return nil
+}
+
+// config is what a connection is served with.
+func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	config := s.HTTP.TLS
+	if s.certificate != nil {
+		config = config.Clone()
+		config.Certificates = []tls.Certificate{*s.certificate}
+	}
+	return config, nil
+}
+
+// authority is who vouches for the server's certificate.
+func (s *Server) authority() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.certificate == nil {
+		return s.HTTP.Certificate().Raw
+	}
+	return s.certificate.Certificate[len(s.certificate.Certificate)-1]
 }
 
 // HostPort is where the server listens.
@@ -94,7 +139,7 @@ func (s *Server) HostPort() string {
 // WriteCredentials writes ca.crt and token as the kubelet projects them.
 func (s *Server) WriteCredentials(dir, token string) (caPath, tokenPath string, err error) {
 	caPath, tokenPath = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.HTTP.Certificate().Raw})
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.authority()})
 	if err := os.WriteFile(caPath, ca, 0o600); err != nil {
 		return "", "", err
 	}
