@@ -54,7 +54,7 @@ type LeaseMailbox struct {
 
 // NewLeaseMailbox makes the mailbox of the process named by claim on the Lease that cfg names.
 func NewLeaseMailbox(cfg Config, claim fencing.Claim) (*LeaseMailbox, error) {
-	connector, err := newConnector(cfg)
+	connector, err := newConnector(cfg.CAPath)
 	if err != nil {
 		return nil, err
 	}
