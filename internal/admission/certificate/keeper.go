@@ -109,7 +109,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		}
 	}
 	// The API server needs a moment to learn whom to trust; meanwhile it trusts the old certificate, too.
-	if found.is(k.found) || k.served.Load().isExpired(k.Clock.Now()) {
+	if found.is(k.found) || !k.served.Load().isValid(k.Clock.Now()) {
 		k.served.Store(found)
 	}
 	k.found = found

@@ -3,9 +3,12 @@ package certificate
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	certutil "k8s.io/client-go/util/cert"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -138,32 +142,63 @@ func makeDue(keepers ...*Keeper) {
 	}
 }
 
-func TestACertificateIsDueWhenAThirdIsLeft(t *testing.T) {
+func TestACertificateIsDueBeforeItIsValidAndWhenAThirdIsLeft(t *testing.T) {
 	c := newCluster(t)
 	k := c.keeper()
 	c.look(k)
-	for after, want := range map[time.Duration]bool{0: false, 59 * time.Hour: false, 61 * time.Hour: true, 1000 * time.Hour: true} {
+	for after, want := range map[time.Duration]bool{0: false, 59 * time.Hour: false, 61 * time.Hour: true, 1000 * time.Hour: true,
+		-50 * time.Minute: false, -61 * time.Minute: true} { // made by a clock that is ahead
 		if got := k.served.Load().isDue(names, k.Lifetime/3, c.clock.Now().Add(after)); got != want {
 			t.Errorf("due after %s of 90 h: %v, want %v", after, got, want)
 		}
 	}
 }
 
-func TestAnExpiredCertificateIsReplacedAtOnce(t *testing.T) {
-	c := newCluster(t)
-	k := c.keeper()
-	c.look(k)
-	c.clock.Step(91 * time.Hour) // the replica was frozen, say
-	c.look(k)
-	if served := k.served.Load(); served.serving.Leaf.SerialNumber == nil || !bytes.Contains(c.trusted(), served.authority) {
-		t.Error("an expired certificate is still served")
+func TestACertificateThatNobodyAcceptsIsReplacedAtOnce(t *testing.T) {
+	for name, step := range map[string]time.Duration{
+		"expired: the replica was frozen, say":               91 * time.Hour,
+		"not valid yet: its maker's clock was ahead by more": -2 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			k := c.keeper()
+			c.look(k)
+			old := k.served.Load()
+			c.clock.Step(step)
+			c.look(k)
+			served := k.served.Load()
+			if served.is(old) || !bytes.Contains(c.trusted(), served.authority) {
+				t.Error("the old certificate is still served, or the new one not trusted")
+			}
+			secret := &corev1.Secret{}
+			if err := c.Get(t.Context(), secretKey, secret); err != nil {
+				t.Fatal(err)
+			}
+			if stored, err := parse(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil || !stored.is(served) {
+				t.Errorf("the renewed certificate is not served: %v", err)
+			}
+		})
 	}
-	secret := &corev1.Secret{}
-	if err := c.Get(t.Context(), secretKey, secret); err != nil {
+}
+
+// TestWhatIsServedStaysTrustedWhenClocksDiffer: one replica has renewed, and another renews at once because that is not valid yet.
+// If the first one's clock is ahead, all serve the certificate before that for a pause yet; if the second one's is behind, the first one's.
+func TestWhatIsServedStaysTrustedWhenClocksDiffer(t *testing.T) {
+	now := time.Now()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if stored, err := parse(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil || !stored.serving.Leaf.Equal(k.served.Load().serving.Leaf) {
-		t.Errorf("the renewed certificate is not served: %v", err)
+	authority := func(begins time.Time) []byte {
+		made, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "ca", NotBefore: begins}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encode(made.Raw)
+	}
+	oldest, old, first, second := authority(now.Add(-2*time.Hour)), authority(now.Add(-time.Hour)), authority(now.Add(time.Hour)), authority(now)
+	if got, want := bundle(second, slices.Concat(first, old, oldest), now), slices.Concat(second, first, old); !bytes.Equal(got, want) {
+		t.Errorf("trusted:\n%s\nwant the new one, the first one's and the one before:\n%s", got, want)
 	}
 }
 

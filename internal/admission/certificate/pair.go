@@ -33,19 +33,25 @@ func parse(chain, key []byte) (*pair, error) {
 	return p, nil
 }
 
-// isDue reports whether a certificate is to be renewed: it has less than that left, or is not for all of the names.
+// isDue reports whether a certificate is to be renewed: nobody accepts it now, it has less than that left, or it is not for all of
+// the names.
 func (p *pair) isDue(names []string, left time.Duration, now time.Time) bool {
 	for _, name := range names {
 		if p.serving.Leaf.VerifyHostname(name) != nil {
 			return true
 		}
 	}
-	return len(p.authority) == 0 || p.serving.Leaf.NotAfter.Sub(now) < left
+	return len(p.authority) == 0 || !p.isValid(now) || p.serving.Leaf.NotAfter.Sub(now) < left
 }
 
 func (p *pair) is(other *pair) bool { return other != nil && p.serving.Leaf.Equal(other.serving.Leaf) }
 
-func (p *pair) isExpired(now time.Time) bool { return p == nil || !now.Before(p.serving.Leaf.NotAfter) }
+func (p *pair) isValid(now time.Time) bool { return p != nil && isValid(p.serving.Leaf, now) }
+
+// isValid reports whether it is a certificate's time. One that was made where a clock is ahead has yet to come.
+func isValid(c *x509.Certificate, now time.Time) bool {
+	return !now.Before(c.NotBefore) && now.Before(c.NotAfter)
+}
 
 // backdated is how long before its making a certificate of client-go's begins, so that clocks need not agree.
 const backdated = time.Hour
@@ -57,20 +63,25 @@ func generate(names []string, lifetime time.Duration) (chain, key []byte, err er
 	})
 }
 
-// bundle is the list of those to trust from now on: the authority, and of the others the first that is still valid, under which other
-// replicas may serve for a while.
+// bundle is the list of those to trust from now on: the authority, and of the others the first that is valid, under which other
+// replicas may serve for a while. Those before it that are not valid yet stay: it may be this clock that is behind.
 func bundle(authority, trusted []byte, now time.Time) []byte {
+	list := bytes.Clone(authority)
 	for rest := trusted; len(rest) > 0; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			break // nothing that we have written
 		}
 		other, err := x509.ParseCertificate(block.Bytes)
-		if err == nil && now.Before(other.NotAfter) {
-			return append(bytes.Clone(authority), encode(block.Bytes)...)
+		if err != nil || !now.Before(other.NotAfter) {
+			continue
+		}
+		list = append(list, encode(block.Bytes)...)
+		if isValid(other, now) {
+			break
 		}
 	}
-	return authority
+	return list
 }
 
 func encode(der []byte) []byte {
