@@ -83,7 +83,7 @@ func TestTheLogWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestTheEndOfTheLogIsNoEnd for who still writes to it: the process ends while others of its goroutines work.
+// TestTheEndOfTheLogIsNoEnd for who still writes to it, whom nobody reads any more: the process ends while others of its goroutines work.
 func TestTheEndOfTheLogIsNoEnd(t *testing.T) {
 	g := newGate()
 	close(g.open)
@@ -91,5 +91,8 @@ func TestTheEndOfTheLogIsNoEnd(t *testing.T) {
 	flush()
 	for range 2 * logLines {
 		log.Info("Late")
+	}
+	if got := g.entries(t); len(got) > 0 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -81,6 +81,7 @@ func structure(ast *celast.AST) (n int) {
 			case "type", "of", "ofNonZeroValue":
 				n++
 			}
+		default: // has a type that was there before
 		}
 	}))
 	return n
