@@ -346,14 +346,15 @@ func TestOneNamespaceGivesTheWorkerRoleToABoundedNumberOfAccounts(t *testing.T) 
 	s.until(task, "waiting for a person", waitsFor(v1alpha1.WaitingWorkerRole, "has 100 accounts"))
 }
 
-// TestTheAPIServerTakesTheWholeConfiguration, as somebody applies it who uses kustomize. It is a dry run: this cluster has no nodes.
+// TestTheAPIServerTakesTheWholeConfiguration, as somebody applies it who uses kustomize. It is a dry run: this cluster has no nodes, and this
+// process has made some of the objects before.
 func TestTheAPIServerTakesTheWholeConfiguration(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, kubeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	kubectl := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "--kubeconfig", kubeconfig,
-		"apply", "--server-side", "--dry-run=server", "-k", filepath.Join("..", "..", "config", "default"))
+		"apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", filepath.Join("..", "..", "config", "default"))
 	printed, err := kubectl.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, printed)
