@@ -103,6 +103,16 @@ var lostDoubtTable = map[string]decision{
 		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 1", Ready: "False/DeadlineExceeded", Live: true,
 			Counts: "finished DeadLettered, dead_letter NodeLost"},
 	},
+	"also of one that waited for its revision without a doubt": {
+		given: []func(*Snapshot){backedOff, bare, lost, dueIn(0), namedDead},
+		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 1", Ready: "False/DeadlineExceeded", Live: true,
+			Counts: "finished DeadLettered, dead_letter NodeLost"},
+	},
+	"of one whose end came before, nobody knows which it was": {
+		given: []func(*Snapshot){expiredOnce, noPod, since(time.Hour), bare, lost, dueIn(time.Hour), named},
+		want: want{Rule: RuleGiveUp, Dead: "BudgetExceeded", Status: "DeadLettered attempt 1", Ready: "False/BudgetExceeded", Live: true,
+			Counts: "finished DeadLettered, dead_letter NodeLost"},
+	},
 	"also if it was Retry": {
 		given: []func(*Snapshot){probeDue, bare, back(v1alpha1.TaskDefaults{}), dueIn(0), named},
 		want: want{Rule: RuleGiveUp, Dead: "DeadlineExceeded", Status: "DeadLettered attempt 1", Ready: "False/DeadlineExceeded", Live: true,

@@ -215,7 +215,7 @@ func (s *Snapshot) deadLetterCause(status *v1alpha1.LeasedTaskStatus) (reason, m
 		return v1alpha1.ReasonCannotStart, detail
 	case used == "" && status.Deadline != nil && last.Attempt == 0:
 		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; no attempt was made"
-	case used == "" && s.Source.IsLost: // by the largest budgets that there are: the record cannot tell which it was
+	case used == "" && s.Source.IsLost && (status.Deadline == nil || !isAvailable(s)): // its attempt's end was the end, and nothing tells for which of the two
 		return v1alpha1.ReasonBudgetExceeded, "what its queue allowed, or its total time, is used up; " + detail
 	case used == "" && status.Deadline != nil:
 		return v1alpha1.ReasonDeadlineExceeded, timeUpMessage(spec) + "; " + detail
